@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace samerun::recorder {
+class Reader;
+}
+
+namespace samerun::verify {
+
+/// Refused is decided before any check; then different > inconclusive > same.
+enum class Verdict { kSame, kDifferent, kInconclusive, kRefused };
+std::string_view to_string(Verdict verdict);  ///< "same", "different", "inconclusive", "refused".
+int exit_code(Verdict verdict);               ///< 0 same, 1 different, 4 inconclusive or refused.
+
+/// One finding or one line of what was shown.
+struct Evidence {
+  std::string check;  ///< "sharding", "gate0", "locked", "gradient", "settings", "replicas", "coverage", ...
+  Verdict word = Verdict::kSame;
+  std::string stage;   ///< First stage that differs: "sample ids", "weights", "local gradient", "reduced gradient", "norm", "clipped gradient",
+                       ///< "update", "state", ...
+  std::string tensor;  ///< Empty when all or none.
+  std::int64_t step = -1;
+  int rank = -1;
+  double value = 0;  ///< Measured, in the unit of the limit.
+  double limit = 0;
+  std::string text;  ///< One sentence for a reader.
+};
+
+struct CheckResult {
+  std::string name;
+  Verdict word = Verdict::kSame;
+  std::string summary;             ///< One line: what was compared, how much of it, the closest call.
+  std::vector<Evidence> evidence;  ///< Worst and earliest first; empty when nothing was found.
+};
+
+struct Report {
+  Verdict verdict = Verdict::kInconclusive;
+  std::string summary;  ///< The verdict in one sentence, naming the tier that it rests on.
+  std::int64_t candidate = 0, reference = 0;
+  std::string group_id;
+  std::vector<CheckResult> checks;
+  std::vector<std::string> not_exercised;  ///< What the pair did not put to the test.
+  double coverage_tensors = 0;             ///< Share of trained tensors that were decided, 0 to 1.
+};
+
+struct Options {
+  bool strict = false;  ///< "Not exercised" leads to `refused`.
+};
+
+/// Compares the candidate with the reference on the record alone; runs no program, writes nothing. Their group's float64
+/// shadows and re-executions are found by role. Throws kConfig when a run does not exist; kStorage, kCorruption.
+Report verify(const recorder::Reader& reader, std::int64_t candidate, std::int64_t reference, const Options& options = {});
+
+/// At most 40 lines of 80 columns. No control characters unless `color`.
+std::string to_text(const Report& report, bool color = false);
+std::string to_json(const Report& report);
+
+}  // namespace samerun::verify
