@@ -31,7 +31,7 @@ class RunObserver {
 /// Fans out to its members in order; owns them. Threads: the training thread only.
 class ObserverList final : public RunObserver {
  public:
-  void add(std::shared_ptr<RunObserver> observer);
+  void add(std::shared_ptr<RunObserver> observer);  ///< Null is ignored: what attach_from_env() gives when nothing records.
   bool empty() const { return observers_.empty(); }
   std::string name() const override { return "list"; }
   void on_rank_start(const RankStart&) override;

@@ -49,7 +49,8 @@ std::vector<std::int64_t> epoch_order(std::int64_t size, bool shuffle, std::uint
 class Plan {
  public:
   /// Throws kInvalidArgument: negative size, batch_size < 1, world_size < 1, accumulation_steps < 1, or
-  /// split_batches with a batch size that world_size does not divide.
+  /// split_batches with a batch size that world_size does not divide. All calls below throw it for an epoch, round or
+  /// rank that is not in the plan.
   explicit Plan(const PlanOptions& options);
 
   const PlanOptions& options() const { return options_; }

@@ -18,6 +18,7 @@ std::uint64_t stream_key(const StreamName& name);
 
 /// 32-bit seed for libtorch's CPU generator, which uses only the low 32 bits of a seed. A Feistel bijection of
 /// `index` with round keys from XXH3(seed, purpose, epoch): within one (seed, purpose, epoch) no two indices collide.
+/// Throws kInvalidArgument for an index out of range.
 std::uint32_t stream_seed(const StreamName& name);
 
 /// Counter-based generator: value number `counter` of the stream `key` (SplitMix64 finaliser, Steele et al. 2014).
