@@ -24,6 +24,7 @@ inline constexpr const char* kReplayWorld = "SAMERUN_REPLAY_WORLD";    ///< N: o
 inline constexpr const char* kReference = "SAMERUN_REFERENCE";         ///< "replay" (default) or "whole".
 inline constexpr const char* kVariation = "SAMERUN_VARIATION";         ///< v >= 1: legal re-execution number v (other orders).
 inline constexpr const char* kLockedSteps = "SAMERUN_LOCKED_STEPS";    ///< Comma-separated steps to capture in full.
+inline constexpr const char* kCaptureTo = "SAMERUN_CAPTURE_TO";        ///< Candidate only: folder for the full tensors of locked steps.
 inline constexpr const char* kLockedOf = "SAMERUN_LOCKED_OF";          ///< Reference only: run id of the candidate to measure against.
 inline constexpr const char* kLockedFrom = "SAMERUN_LOCKED_FROM";      ///< Reference only: folder with the candidate's capture.
 inline constexpr const char* kStopAfter = "SAMERUN_STOP_AFTER_STEPS";  ///< Stop cleanly after this many optimizer steps.

@@ -1,0 +1,124 @@
+#include <c10/core/DeviceType.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "communicator.h"
+#include "launch_environment.h"
+#include "samerun/core/error.h"
+
+namespace samerun::detail {
+namespace {
+
+[[noreturn]] void rethrow(const std::exception& error, const std::string& what, int rank) {
+  const std::string text = error.what();
+  const auto first_line = text.substr(0, text.find('\n'));
+  const bool timeout = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+  throw Error(timeout ? ErrorCode::kTimeout : ErrorCode::kCommunication,
+              what + (timeout ? " waited too long for another rank" : " failed; another rank has probably ended") + ": " + first_line, {}, rank);
+}
+
+class C10dCommunicator final : public Communicator {
+ public:
+  C10dCommunicator(const LaunchInfo& launch, int timeout_s) : launch_(launch) {
+    const auto timeout = std::chrono::milliseconds(std::int64_t{1000} * timeout_s);
+    try {
+      c10d::TCPStoreOptions store_options;
+      store_options.port = static_cast<std::uint16_t>(launch.store_port);
+      store_options.isServer = launch.rank == 0;
+      store_options.numWorkers = static_cast<std::size_t>(launch.world_size);
+      store_options.timeout = timeout;
+      if (launch.rank == 0 && launch.store_fd) store_options.masterListenFd = *launch.store_fd;
+      store_ = c10::make_intrusive<c10d::TCPStore>(launch.store_host, store_options);
+      auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+      options->devices.push_back(launch.store_host == "127.0.0.1" ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                                                                  : c10d::ProcessGroupGloo::createDefaultDevice());
+      auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, launch.rank, launch.world_size, options);
+      group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, launch.rank, launch.world_size);
+      group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+      group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, std::optional<c10::intrusive_ptr<c10d::Backend>>(gloo));
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      throw Error(ErrorCode::kRendezvous, "the ranks did not find each other: " + text.substr(0, text.find('\n')),
+                  {{"store", launch.store_host + ":" + std::to_string(launch.store_port)}, {"launcher", launch.source}}, launch.rank);
+    }
+  }
+
+  int rank() const override { return launch_.rank; }
+  int world_size() const override { return launch_.world_size; }
+  std::string backend() const override { return "gloo"; }
+
+  PendingReduction all_reduce(at::Tensor& tensor, Reduction op) override {
+    c10d::AllreduceOptions options;
+    options.reduceOp = op == Reduction::kSum ? c10d::ReduceOp::SUM : op == Reduction::kMin ? c10d::ReduceOp::MIN : c10d::ReduceOp::MAX;
+    std::vector<at::Tensor> tensors{tensor};
+    return guarded("all_reduce", [&] { return PendingReduction(group_->allreduce(tensors, options)->getFuture()); });
+  }
+
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
+    std::vector<at::Tensor> input{tensor.contiguous()};
+    std::vector<std::vector<at::Tensor>> output(1);
+    for (int r = 0; r < world_size(); ++r) output[0].push_back(at::empty_like(input[0]));
+    guarded("all_gather", [&] { return group_->allgather(output, input)->wait(); });
+    return output[0];
+  }
+
+  void broadcast(at::Tensor& tensor, int root) override {
+    std::vector<at::Tensor> tensors{tensor};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    guarded("broadcast", [&] { return group_->broadcast(tensors, options)->wait(); });
+  }
+
+  void barrier() override {
+    guarded("barrier", [&] { return group_->barrier()->wait(); });
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group() override { return group_; }
+
+ private:
+  template <class Call>
+  auto guarded(const char* what, Call call) -> decltype(call()) {
+    try {
+      return call();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      rethrow(error, what, launch_.rank);
+    }
+  }
+
+  LaunchInfo launch_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+};
+
+/// One rank: every collective is the identity.
+class LocalCommunicator final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int world_size() const override { return 1; }
+  std::string backend() const override { return "none"; }
+  PendingReduction all_reduce(at::Tensor&, Reduction) override { return PendingReduction(nullptr); }
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override { return {tensor.clone()}; }
+  void broadcast(at::Tensor&, int) override {}
+  void barrier() override {}
+  c10::intrusive_ptr<c10d::ProcessGroup> group() override { return {}; }
+};
+
+}  // namespace
+
+void PendingReduction::wait() {
+  if (!future_) return;
+  future_->wait();
+  if (!future_->hasError()) return;
+  const auto text = future_->tryRetrieveErrorMessage();
+  rethrow(std::runtime_error(text), "all_reduce", -1);
+}
+
+std::shared_ptr<Communicator> make_communicator(const LaunchInfo& launch, int timeout_s) {
+  if (launch.world_size == 1) return std::make_shared<LocalCommunicator>();
+  return std::make_shared<C10dCommunicator>(launch, timeout_s);
+}
+
+}  // namespace samerun::detail
