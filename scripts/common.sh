@@ -42,3 +42,19 @@ download() {
     --platform manylinux2014_x86_64 --require-hashes -r "$folder/requirements.txt" -d "$folder" >&2 ||
     fail "could not download $*. Is the package index reachable from here? See pip's message above; what was there before is untouched"
 }
+
+# build PRESET [TARGET...] [-- CONFIGURE_ARGUMENT...]: configures and builds, no louder than needed.
+build() {
+  local preset="$1" folder targets=() log
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do targets+=("$1"); shift; done
+  [ $# -eq 0 ] || shift
+  folder="build/$preset"
+  [ "${1:-}" = -B ] && folder="$2"
+  mkdir -p "$folder"
+  log="$folder/configure.log"
+  cmake --preset "$preset" "$@" > "$log" 2>&1 || { cat "$log" >&2; fail "CMake could not configure $folder"; }
+  local command=(cmake --build "$folder")
+  [ ${#targets[@]} -eq 0 ] || command+=(--target "${targets[@]}")
+  "${command[@]}" >&2 || fail "the build failed in $folder; the compiler's messages are above"
+}

@@ -25,6 +25,20 @@ function(samerun_add_library name)
   set_property(GLOBAL APPEND PROPERTY SAMERUN_INCLUDE_DIRS ${PROJECT_SOURCE_DIR}/${ARG_DIR}/include)
 endfunction()
 
+# samerun_add_interface(NAME DIR folder LINK targets): the same for a library of headers only.
+function(samerun_add_interface name)
+  cmake_parse_arguments(ARG "" "DIR" "LINK" ${ARGN})
+  add_library(samerun_${name} INTERFACE)
+  add_library(samerun::${name} ALIAS samerun_${name})
+  set_target_properties(samerun_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(samerun_${name} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${ARG_DIR}/include>
+                                                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(samerun_${name} INTERFACE cxx_std_20)
+  target_link_libraries(samerun_${name} INTERFACE ${ARG_LINK})
+  set_property(GLOBAL APPEND PROPERTY SAMERUN_LIBRARIES samerun_${name})
+  set_property(GLOBAL APPEND PROPERTY SAMERUN_INCLUDE_DIRS ${PROJECT_SOURCE_DIR}/${ARG_DIR}/include)
+endfunction()
+
 # samerun_add_test(NAME SOURCES ... LIBRARIES ... LABELS ...): one GoogleTest program a folder, its cases found by CTest.
 function(samerun_add_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
