@@ -94,30 +94,30 @@ std::optional<BatchRef> Plan::at(std::int64_t epoch, std::int64_t round, int ran
   if (epoch < 0) refuse("Epochs count from 0", "epoch", epoch);
   if (round < 0 || round >= rounds_) refuse("This round is not in the epoch", "round", round);
   if (rank < 0 || rank >= options_.world_size) refuse("This rank is not in the plan", "rank", rank);
-  const std::int64_t size = options_.size;
+  if (options_.shuffle && cached_epoch_ != epoch) {
+    cached_order_ = epoch_order(options_.size, true, options_.data_seed, epoch);
+    cached_epoch_ = epoch;
+  }
   const std::int64_t rows = rows_of_batch(options_);
 
   BatchRef batch;
   batch.global_index = round * options_.world_size + rank;
   const std::int64_t first = batch.global_index * rows;
-  batch.real = std::clamp<std::int64_t>(size - first, 0, rows);
-  batch.filler = options_.uneven == Uneven::kFiller && batch.real == 0;
-  if (options_.uneven == Uneven::kRagged && batch.real == 0) return std::nullopt;
+  batch.real = std::clamp<std::int64_t>(options_.size - first, 0, rows);
+  if (batch.real == 0 && options_.uneven == Uneven::kRagged) return std::nullopt;
+  batch.filler = batch.real == 0 && options_.uneven == Uneven::kFiller;
 
-  if (options_.shuffle && cached_epoch_ != epoch) {
-    cached_order_ = epoch_order(size, true, options_.data_seed, epoch);
-    cached_epoch_ = epoch;
-  }
-  const auto id = [&](std::int64_t row) { return options_.shuffle ? cached_order_[static_cast<std::size_t>(row)] : row; };
   std::int64_t length = batch.real;
-  if (batch.filler) length = std::min(rows, size);
+  if (batch.filler) length = std::min(rows, options_.size);
   if (options_.uneven == Uneven::kDuplicate) length = rows;
-  batch.ids.reserve(static_cast<std::size_t>(length));
-  for (std::int64_t row = first; row < first + batch.real; ++row) batch.ids.push_back(id(row));
   // Padding carries on from rank to rank through the rows of the epoch's first round, over and over.
-  const std::int64_t first_round_rows = std::min(size, rows_of_round(options_));
-  std::int64_t padding = batch.filler ? 0 : std::max<std::int64_t>(first - size, 0);
-  while (std::ssize(batch.ids) < length) batch.ids.push_back(id(padding++ % first_round_rows));
+  const std::int64_t first_round_rows = std::min(options_.size, rows_of_round(options_));
+  const std::int64_t padded_before = batch.filler ? 0 : std::max<std::int64_t>(first - options_.size, 0);
+  batch.ids.reserve(static_cast<std::size_t>(length));
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t row = i < batch.real ? first + i : (padded_before + i - batch.real) % first_round_rows;
+    batch.ids.push_back(options_.shuffle ? cached_order_[static_cast<std::size_t>(row)] : row);
+  }
   return batch;
 }
 

@@ -58,7 +58,7 @@ TEST(NearestWordTest, FindsTheWordThatWasMeant) {
 }
 
 TEST(NearestWordTest, HyphenAndUnderscoreAreOneLetter) {
-  EXPECT_EQ(nearest_word("batch_size", {"batch-sizes", "batch-size"}), "batch-size");
+  EXPECT_EQ(nearest_word("batch_size", {"batch_sizes", "batch-size"}), "batch-size");
 }
 
 TEST(NearestWordTest, FarWordsAreNotOffered) {
