@@ -1,0 +1,269 @@
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "cli_version.h"
+#include "samerun/core/settings.h"
+
+namespace samerun::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kRecordHelp = "Folder of the record (SAMERUN_DIR; .samerun in the working directory)";
+constexpr int kMostRanks = 4096;
+
+/// CLI11's usage line knows nothing of the program that follows.
+class Format : public CLI::Formatter {
+ public:
+  explicit Format(bool program) : program_(program) {}
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string text = CLI::Formatter::make_usage(app, name);
+    if (program_) text.insert(text.find_last_not_of('\n') + 1, " -- PROGRAM [ARGS...]");
+    return text;
+  }
+
+ private:
+  bool program_;
+};
+
+/// The parser of all commands, and where each puts what was typed.
+class Parser {
+ public:
+  Parser();
+  Command parse(const Words& words);
+
+ private:
+  CLI::App* add(const char* name, const char* description, bool program);
+  void add_run_flags(CLI::App* app, RunFlags& options);
+  template <class Options>
+  void add_read_flags(CLI::App* app, Options& options);
+  void add_launch();
+  void add_pair();
+  void add_readers();
+  CLI::App* find_command(const std::string& name);
+  Words names() const;
+  Command parse_command(CLI::App* app, const Words& words);
+  Command result(CLI::App* app, Words command);
+
+  CLI::App app_{"Runs libtorch training on one device or many, and proves that the larger run is the same experiment.", "samerun"};
+  LaunchOptions launch_;
+  PairOptions pair_;
+  VerifyOptions verify_;
+  RunsOptions runs_;
+  ShowOptions show_;
+  EnvOptions env_;
+};
+
+Words flag_names(const CLI::App* app) {
+  Words names;
+  for (const CLI::Option* option : app->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+/// "--record_dir=x" and "--record-dir=x" are one flag; the value keeps its spelling.
+std::string with_dashes(std::string word) {
+  if (!word.starts_with("--")) return word;
+  std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size())), '_', '-');
+  return word;
+}
+
+std::string near_text(const std::string& word, const Words& known) {
+  const std::optional<std::string> near = nearest_word(word, known);
+  return near ? "; did you mean " + *near + "?" : "";
+}
+
+/// The option that `word` names, null when none. "-n4" names -n.
+const CLI::Option* find_flag(const CLI::App* app, const std::string& word) {
+  if (word.starts_with("--")) return app->get_option_no_throw(word.substr(0, word.find('=')));
+  return app->get_option_no_throw(word.substr(0, 2));
+}
+
+bool value_follows(const CLI::Option* option, const std::string& word) {
+  const bool inside = word.starts_with("--") ? word.find('=') != std::string::npos : word.size() > 2;
+  return option->get_items_expected_max() > 0 && !inside;
+}
+
+std::string flag_row(const CLI::Option* option) {
+  const bool takes_value = option->get_items_expected_max() > 0;
+  const std::string initial = option->get_default_str();
+  return "| `" + option->get_name(false, true) + "` | " + (takes_value ? option->get_type_name() : "") + " | " + initial + " | " +
+         option->get_description() + " |\n";
+}
+
+/// COMMANDS.md: every command and flag as the parser knows it.
+std::string command_table(const CLI::App& app) {
+  std::string text = "# Commands and flags\n\nMade by `samerun help-table`; a test compares. Flags may be spelled with `-` or `_`.\n";
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    text += "\n## samerun " + command->get_name() + "\n" + command->get_description() + ".\n\n";
+    text += "| flag | value | default | meaning |\n|---|---|---|---|\n";
+    for (const CLI::Option* option : command->get_options()) text += flag_row(option);
+  }
+  return text + "\n" + app.get_footer() + "\n";
+}
+
+bool takes_program(const CLI::App* app) {
+  return app->get_name() == "launch" || app->get_name() == "pair";
+}
+
+struct Split {
+  Words flags, command;
+  std::string unknown;
+};
+
+/// Separates our flags from the program's command line, which begins after "--" or at the first word that is not a flag.
+Split split(const CLI::App* app, const Words& words) {
+  Split result;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool is_flag = words[i].size() > 1 && words[i].front() == '-';
+    if (words[i] == "--" || (!is_flag && takes_program(app))) {
+      result.command.assign(words.begin() + static_cast<std::ptrdiff_t>(i + (words[i] == "--" ? 1 : 0)), words.end());
+      break;
+    }
+    const std::string word = with_dashes(words[i]);
+    result.flags.push_back(word);
+    if (!is_flag) continue;
+    const CLI::Option* option = find_flag(app, word);
+    if (option == nullptr) {
+      result.unknown = words[i].substr(0, words[i].find('='));
+      break;
+    }
+    if (value_follows(option, word) && i + 1 < words.size()) result.flags.push_back(words[++i]);
+  }
+  return result;
+}
+
+Parser::Parser() {
+  app_.formatter(std::make_shared<Format>(false));
+  app_.set_version_flag("--version", kVersion);
+  app_.footer(
+      "Exit codes: 0 same or done, 1 different, 2 usage, 3 a run failed or a record could not be read or written,\n"
+      "4 inconclusive or refused, 128 + signal when told to stop.");
+  add_launch();
+  add_pair();
+  add_readers();
+}
+
+CLI::App* Parser::add(const char* name, const char* description, bool program) {
+  CLI::App* app = app_.add_subcommand(name, description);
+  app->formatter(std::make_shared<Format>(program));
+  return app;
+}
+
+void Parser::add_run_flags(CLI::App* app, RunFlags& options) {
+  app->add_option("-n,--nproc-per-node,--num-processes", options.ranks, "Ranks to start (SAMERUN_NPROC)")->check(CLI::Range(1, kMostRanks));
+  app->add_option("--threads", options.threads, "Threads of each rank (SAMERUN_THREADS; usable cores / ranks)")->check(CLI::Range(1, 4096));
+  app->add_option("--timeout", options.timeout_s, "Seconds that a collective may take (SAMERUN_TIMEOUT_S)")->check(CLI::Range(1, 86400));
+  app->add_option("--seed", options.seed, "Seed handed to the program (SAMERUN_SEED)");
+  app->add_option("--record-dir", options.record_dir, kRecordHelp);
+  app->add_flag("-q,--quiet", options.quiet, "Say nothing unless something fails");
+}
+
+template <class Options>
+void Parser::add_read_flags(CLI::App* app, Options& options) {
+  app->add_option("--record-dir", options.record_dir, kRecordHelp);
+  app->add_flag("--json", options.json, "Print JSON");
+}
+
+void Parser::add_launch() {
+  CLI::App* app = add("launch", "Run a program on N ranks of this host and record the run", true);
+  add_run_flags(app, launch_);
+  app->add_flag("--no-record", launch_.no_record, "Record nothing (SAMERUN_RECORD=0)");
+  app->add_flag("--prefix", launch_.prefix, "Put [rank] before each line, on one rank too");
+}
+
+void Parser::add_pair() {
+  CLI::App* app = add("pair", "Run a program on N ranks and on one, and judge whether both are the same experiment", true);
+  add_run_flags(app, pair_);
+  app->add_flag("--strict", pair_.strict, "Refuse a verdict when something was not exercised");
+  app->add_option("--steps", pair_.steps, "Stop candidate and reference after this many optimizer steps")->check(CLI::PositiveNumber);
+  app->add_option("--shadow-steps", pair_.shadow_steps, "Most optimizer steps of a float64 run")->check(CLI::PositiveNumber)->capture_default_str();
+  app->add_option("--candidate-env", pair_.candidate_env, "NAME=VALUE for the candidate's runs only; may be repeated")->expected(1)->take_all();
+  app->add_option("--reference-env", pair_.reference_env, "NAME=VALUE for the reference's runs only; may be repeated")->expected(1)->take_all();
+  app->add_option("--reference", pair_.reference, "What one rank executes: replay (the candidate's micro-batches) or whole (whole batches)")
+      ->check(CLI::IsMember({"replay", "whole"}))
+      ->capture_default_str();
+  app->add_flag("--keep-captures", pair_.keep_captures, "Keep the captured tensors of the locked steps");
+  app->add_flag("--json", pair_.json, "Print the verdict as JSON");
+}
+
+void Parser::add_readers() {
+  CLI::App* verify = add("verify", "Judge two recorded runs; runs no program", false);
+  verify->add_option("RUN_A", verify_.run_a, "Number of a run, see samerun runs")->required();
+  verify->add_option("RUN_B", verify_.run_b, "Number of the other run; the one with more ranks or role candidate is judged against the other")
+      ->required();
+  verify->add_flag("--strict", verify_.strict, "Refuse a verdict when something was not exercised");
+  add_read_flags(verify, verify_);
+  add_read_flags(add("runs", "List the recorded runs", false), runs_);
+  CLI::App* show = add("show", "Show what is recorded of one run", false);
+  show->add_option("RUN", show_.run, "Number of the run, see samerun runs")->required();
+  add_read_flags(show, show_);
+  CLI::App* env = add("env", "Print facts of this machine, ready to paste in an issue", false);
+  env->add_flag("--json", env_.json, "Print JSON");
+}
+
+CLI::App* Parser::find_command(const std::string& name) {
+  const std::vector<CLI::App*> found = app_.get_subcommands([&](const CLI::App* app) { return app->get_name() == name; });
+  return found.empty() ? nullptr : found.front();
+}
+
+Words Parser::names() const {
+  Words names;
+  for (const CLI::App* app : app_.get_subcommands([](const CLI::App*) { return true; })) names.push_back(app->get_name());
+  return names;
+}
+
+Command Parser::parse(const Words& words) {
+  if (words.empty()) return UsageError{"no command given\n\n" + app_.help()};
+  const std::string& name = words.front();
+  if (name == "--version") return PrintText{std::string("samerun ") + kVersion + "\n"};
+  if (name == "-h" || name == "--help" || name == "help") return PrintText{app_.help()};
+  if (name == "help-table") return PrintText{command_table(app_)};
+  if (name.front() == '-') return UsageError{"unknown flag " + name + near_text(name, {"--help", "--version"})};
+  CLI::App* app = find_command(name);
+  if (app == nullptr)
+    return UsageError{"unknown command " + name + near_text(name, names()) + " (commands: " + CLI::detail::join(names(), ", ") + ")"};
+  return parse_command(app, Words(words.begin() + 1, words.end()));
+}
+
+Command Parser::parse_command(CLI::App* app, const Words& words) {
+  const std::string hint = "\nsee samerun " + app->get_name() + " --help";
+  Split parts = split(app, words);
+  if (!parts.unknown.empty()) return UsageError{"unknown flag " + parts.unknown + near_text(with_dashes(parts.unknown), flag_names(app)) + hint};
+  if (!parts.command.empty() && !takes_program(app)) return UsageError{"samerun " + app->get_name() + " starts no program" + hint};
+  std::vector<std::string> reversed(parts.flags.rbegin(), parts.flags.rend());
+  reversed.push_back(app->get_name());
+  try {
+    app_.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    return PrintText{app->help("samerun")};
+  } catch (const CLI::ParseError& error) {
+    return UsageError{error.what() + hint};
+  }
+  if (parts.command.empty() && takes_program(app)) return UsageError{"no program given: put it and its arguments after --" + hint};
+  return result(app, std::move(parts.command));
+}
+
+Command Parser::result(CLI::App* app, Words command) {
+  const std::string name = app->get_name();
+  launch_.command = pair_.command = std::move(command);
+  if (name == "launch") return launch_;
+  if (name == "pair") return pair_;
+  if (name == "verify") return verify_;
+  if (name == "runs") return runs_;
+  if (name == "show") return show_;
+  return env_;
+}
+
+}  // namespace
+
+Command parse_command_line(const Words& words) {
+  return Parser().parse(words);
+}
+
+}  // namespace samerun::cli

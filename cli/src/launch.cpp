@@ -1,0 +1,60 @@
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "host.h"
+#include "launcher.h"
+#include "program.h"
+#include "run_settings.h"
+
+namespace samerun::cli {
+namespace {
+
+bool wants_record(const LaunchOptions& options) {
+  return !options.no_record && environment_bool("SAMERUN_RECORD").value_or(true);
+}
+
+LaunchSpec plan(const LaunchOptions& options, const RunSettings& settings) {
+  LaunchSpec spec;
+  spec.world_size = static_cast<int>(settings.ranks.value());
+  spec.command = options.command;
+  spec.env = settings.environment();
+  spec.threads = static_cast<int>(settings.threads.value());
+  spec.prefix = options.prefix || spec.world_size > 1;
+  return spec;
+}
+
+void announce(const RunSettings& settings, bool recorded) {
+  const std::string record = recorded ? with_origin(settings.record_dir.value(), settings.record_dir.origin()) : "none";
+  std::fprintf(stderr, "samerun: %s, record %s\n", settings.text().c_str(), record.c_str());
+  const int cores = usable_cores();
+  if (settings.ranks.value() > cores) {
+    std::fprintf(stderr, "samerun: warning: %lld ranks share %d usable cores\n", static_cast<long long>(settings.ranks.value()), cores);
+  }
+}
+
+void report(const LaunchResult& result, bool quiet) {
+  const std::string run = result.run != 0 ? "run " + std::to_string(result.run) : "the run";
+  if (!result.good()) {
+    std::fprintf(stderr, "samerun: %s failed: %s\n", run.c_str(), result.failure_text().c_str());
+  } else if (!quiet) {
+    std::fprintf(stderr, "samerun: %s %s after %.1f s\n", run.c_str(), result.status.c_str(), result.wall_seconds);
+  }
+}
+
+}  // namespace
+
+int run_launch(const LaunchOptions& options) {
+  const RunSettings settings = resolve_run(options, 1);
+  resolve_program(options.command.front());  // Before a record is made.
+  const bool recorded = wants_record(options);
+  std::unique_ptr<recorder::Store> store;
+  if (recorded) store = std::make_unique<recorder::Store>(settings.record_dir.value());
+  if (!options.quiet) announce(settings, recorded);
+  Launcher launcher(store.get());
+  const LaunchResult result = launcher.run(plan(options, settings));
+  report(result, options.quiet);
+  return result.exit_code;
+}
+
+}  // namespace samerun::cli

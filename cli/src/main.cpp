@@ -1,0 +1,52 @@
+#include <cstdio>
+#include <exception>
+
+#include "command_line.h"
+#include "commands.h"
+#include "samerun/core/error.h"
+
+namespace {
+
+using namespace samerun;
+using namespace samerun::cli;
+
+constexpr int kUsage = 2;
+constexpr int kFailed = 3;
+
+struct Dispatch {
+  int operator()(const LaunchOptions& options) const { return run_launch(options); }
+  int operator()(const PairOptions& options) const { return run_pair(options); }
+  int operator()(const VerifyOptions& options) const { return run_verify(options); }
+  int operator()(const RunsOptions& options) const { return run_runs(options); }
+  int operator()(const ShowOptions& options) const { return run_show(options); }
+  int operator()(const EnvOptions& options) const { return run_env(options); }
+  int operator()(const PrintText& print) const {
+    std::fputs(print.text.c_str(), stdout);
+    return 0;
+  }
+  int operator()(const UsageError& error) const {
+    std::fprintf(stderr, "samerun: %s\n", error.text.c_str());
+    return kUsage;
+  }
+};
+
+int run(int argc, char** argv) {
+  try {
+    return std::visit(Dispatch{}, parse_command_line({argv + 1, argv + argc}));
+  } catch (const Error& error) {
+    std::fprintf(stderr, "samerun: %s\n", error.what());
+    return error.code() == ErrorCode::kConfig || error.code() == ErrorCode::kInvalidArgument ? kUsage : kFailed;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "samerun: internal error, please report it: %s\n", error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run(argc, argv);
+  // A full disk must not look like success.
+  if (std::fflush(stdout) != 0 && code == 0) return kFailed;
+  return code;
+}

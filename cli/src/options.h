@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// What was typed, one struct a command. Empty optionals were not typed: the environment or a default decides.
+namespace samerun::cli {
+
+/// What `launch` and `pair` share.
+struct RunFlags {
+  std::optional<int> ranks, threads, timeout_s;
+  std::optional<std::uint64_t> seed;
+  std::optional<std::string> record_dir;
+  bool quiet = false;
+  std::vector<std::string> command;  ///< Program and arguments.
+};
+
+struct LaunchOptions : RunFlags {
+  bool no_record = false, prefix = false;
+};
+
+struct PairOptions : RunFlags {
+  std::optional<int> steps;
+  int shadow_steps = 200;
+  std::vector<std::string> candidate_env, reference_env;  ///< "NAME=value".
+  std::string reference = "replay";
+  bool strict = false, json = false, keep_captures = false;
+};
+
+struct VerifyOptions {
+  std::int64_t run_a = 0, run_b = 0;
+  std::optional<std::string> record_dir;
+  bool strict = false, json = false;
+};
+
+struct RunsOptions {
+  std::optional<std::string> record_dir;
+  bool json = false;
+};
+
+struct ShowOptions {
+  std::int64_t run = 0;
+  std::optional<std::string> record_dir;
+  bool json = false;
+};
+
+struct EnvOptions {
+  bool json = false;
+};
+
+/// Nothing left to do but this text: help, the version, the table of flags.
+struct PrintText {
+  std::string text;
+};
+
+/// The command line was wrong.
+struct UsageError {
+  std::string text;
+};
+
+using Command = std::variant<LaunchOptions, PairOptions, VerifyOptions, RunsOptions, ShowOptions, EnvOptions, PrintText, UsageError>;
+
+}  // namespace samerun::cli

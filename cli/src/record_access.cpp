@@ -1,0 +1,30 @@
+#include "record_access.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "samerun/core/error.h"
+#include "samerun/recorder/store.h"
+
+namespace samerun::cli {
+
+namespace fs = std::filesystem;
+
+std::string record_folder(const std::string& folder_or_file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(folder_or_file, ignored)) return folder_or_file;
+  return fs::absolute(folder_or_file).parent_path().string();
+}
+
+void refresh_record(const std::string& folder_or_file) {
+  const std::string folder = record_folder(folder_or_file);
+  std::error_code ignored;
+  if (!fs::exists(fs::path(folder) / "samerun.db", ignored)) return;  // Reading must not make a record.
+  try {
+    recorder::Store(folder).sweep();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "samerun: note: read without folding what crashed runs left: %s\n", error.what());
+  }
+}
+
+}  // namespace samerun::cli
