@@ -19,9 +19,9 @@ class Engine;
 /// The prepared optimizer. Inside a window step() and zero_grad() do nothing, so the loop needs no `if`.
 class Optimizer {
  public:
-  /// At a window's end: steps the optimizer, unless the reduced gradients are not finite on any rank (then
-  /// step_was_skipped()). Records the step. Throws kInvalidArgument when backward() was not called in this window, or when
-  /// parameters changed outside this handle. Collective at a window's end.
+  /// At a window's end: steps the optimizer and records the step. Not collective: gradients are replicated.
+  /// Throws kInvalidArgument when backward() was not called for this batch, when called twice in a window, or when
+  /// parameters changed outside this handle.
   void step();
   /// At a window's end: forgets the gradients (they are reset, not zeroed: they may be views into buckets).
   void zero_grad();
@@ -64,6 +64,7 @@ class Scheduler {
   friend class Accelerator;
   Scheduler(detail::Engine* engine, std::function<void()> advance);
   detail::Engine* engine_;
+  std::function<void()> advance_;
 };
 
 }  // namespace samerun

@@ -1,0 +1,126 @@
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/types.h>
+
+#include <unordered_map>
+
+#include "reducer.h"
+#include "samerun/core/error.h"
+
+namespace samerun::detail {
+namespace {
+
+constexpr std::int64_t kFirstBucketBytes = 1 << 20;  // c10d's own: the first bucket is small, so that reduction starts early
+
+class C10dReducer final : public GradientReducer {
+ public:
+  C10dReducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options, const Seams& seams, LocalObserver observe)
+      : model_(model), communicator_(std::move(communicator)), options_(options), seams_(seams), observe_(std::move(observe)) {
+    const auto parameters = model_.parameter_tensors();
+    for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i].unsafeGetTensorImpl()] = i;
+    const std::vector<bool> sparse(parameters.size(), false);
+    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {static_cast<std::size_t>(kFirstBucketBytes), static_cast<std::size_t>(options.bucket_bytes)}, sparse));
+    std::reverse(buckets.begin(), buckets.end());  // backward reaches the last layers first
+    reducer_ = std::make_unique<c10d::Reducer>(parameters, std::move(buckets), communicator_->group(), sparse, options.bucket_bytes, options.find_unused,
+                                               /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{}, kFirstBucketBytes, false, false,
+                                               std::vector<std::int64_t>{});
+    reducer_->register_comm_hook(std::make_unique<Hook>(*this));
+  }
+
+  void backward(const at::Tensor& loss, const MicroBatch& micro) override {
+    if (!micro.last || seams_.before_reduction) {
+      loss.backward();
+      if (micro.locked && observe_) observe_(model_.gradients(), micro);
+      if (micro.last) reduce_by_hand(micro);
+      return;
+    }
+    reducer_->rebuild_buckets();
+    arm(micro);
+    reducer_->prepare_for_backward(options_.find_unused ? std::vector<at::Tensor>{loss} : std::vector<at::Tensor>{});
+    loss.backward();
+    require_all_parameters();
+    if (micro.locked && observe_) observe_(local_, micro);
+  }
+
+  void reset() override { model_.reset_gradients(); }
+
+ private:
+  class Hook final : public c10d::CommHookInterface {
+   public:
+    explicit Hook(C10dReducer& owner) : owner_(owner) {}
+    c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override { return owner_.reduce_bucket(bucket); }
+    at::Tensor parseHookResult(const c10::IValue& result) override { return result.isTensor() ? result.toTensor() : result.toTensorVector().at(0); }
+
+   private:
+    C10dReducer& owner_;
+  };
+
+  void arm(const MicroBatch& micro) {
+    locked_ = micro.locked;
+    reached_.assign(model_.parameters().size(), false);
+    local_.assign(micro.locked ? model_.parameters().size() : 0, {});
+  }
+
+  c10::intrusive_ptr<c10::ivalue::Future> reduce_bucket(c10d::GradBucket& bucket) {
+    const auto parameters = bucket.getParameters();
+    for (const auto& parameter : parameters) reached_[index_of_.at(parameter.unsafeGetTensorImpl())] = true;
+    if (locked_ && observe_) {
+      const auto gradients = bucket.getGradients();
+      for (std::size_t i = 0; i < parameters.size(); ++i) local_[index_of_.at(parameters[i].unsafeGetTensorImpl())] = gradients[i].clone();
+    }
+    return communicator_->all_reduce(bucket.getBufferRef(), Reduction::kSum).future();
+  }
+
+  /// c10d says nothing on the rank whose backward pass skipped a parameter; its peers wait for the time limit.
+  void require_all_parameters() const {
+    std::string names;
+    int count = 0;
+    for (std::size_t i = 0; i < reached_.size(); ++i) {
+      if (!reached_[i] && !model_.parameters()[i].tensor.grad().defined() && ++count <= 8) names += (names.empty() ? "" : ", ") + model_.parameters()[i].name;
+    }
+    bool complete = true;
+    for (const bool reached : reached_) complete = complete && reached;
+    if (complete) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                "backward() reached no gradient for " + (names.empty() ? std::string("some parameters") : names) +
+                    (count > 8 ? " and others" : "") +
+                    "; freeze what is not trained (requires_grad_(false)), or set options.find_unused_parameters = true where a branch is skipped on purpose",
+                {}, communicator_->rank());
+  }
+
+  /// A test's seam sees all local gradients at once, so there is nothing to overlap.
+  void reduce_by_hand(const MicroBatch& micro) {
+    const torch::NoGradGuard guard;
+    auto gradients = model_.gradients();
+    const auto& parameters = model_.parameters();
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i].defined()) gradients[i] = at::zeros_like(parameters[i].tensor);
+    }
+    seams_.before_reduction(gradients, micro.step, communicator_->rank());
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i] = gradients[i].contiguous();
+      communicator_->all_reduce(gradients[i], Reduction::kSum).wait();
+      at::Tensor(parameters[i].tensor).mutable_grad() = gradients[i];
+    }
+  }
+
+  const Trainable& model_;
+  std::shared_ptr<Communicator> communicator_;
+  ReducerOptions options_;
+  const Seams& seams_;
+  LocalObserver observe_;
+  std::unordered_map<const void*, std::size_t> index_of_;
+  std::unique_ptr<c10d::Reducer> reducer_;
+  bool locked_ = false;
+  std::vector<bool> reached_;
+  std::vector<at::Tensor> local_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientReducer> make_c10d_reducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options, const Seams& seams,
+                                                   LocalObserver observe) {
+  return std::make_unique<C10dReducer>(model, std::move(communicator), options, seams, std::move(observe));
+}
+
+}  // namespace samerun::detail

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "communicator.h"
+#include "launch_environment.h"
+#include "locked.h"
+#include "reducer.h"
+#include "samerun/core/event.h"
+#include "samerun/runtime/loader.h"
+#include "samerun/runtime/options.h"
+#include "schedule.h"
+#include "seams.h"
+#include "trainable.h"
+
+namespace samerun::detail {
+
+/// The micro-batch in the program's hands.
+struct CurrentBatch {
+  bool valid = false;
+  bool training = false;
+  bool entered = false;    ///< accumulate() was called.
+  bool backward = false;   ///< backward() was called.
+  bool last = false;       ///< Ends its window.
+  std::int64_t rows = 0;   ///< Rows of data, padding included.
+  std::int64_t real = 0;
+  Slot slot;
+};
+
+/// Sums over the window so far, this rank; after reduction over all ranks.
+struct WindowState {
+  double numerator = 0, denominator = 0;
+  std::int64_t samples = 0, micro_batches = 0;
+  std::int64_t local_rounds = 0;
+  double local_denominator = 0;
+  double absolute_numerator = 0;   ///< Sum of |weight * loss|, for the S1 bound of the loss.
+  bool reduced = false;            ///< The last backward() was done; gradients are final.
+  bool drew_random = false;
+  double norm = -1, clip_max = -1, clip_factor = 1;
+};
+
+/// What stands behind an Accelerator and its handles: one object a process, shared by reference.
+class Engine {
+ public:
+  explicit Engine(Options options);
+  ~Engine();
+
+  // Set once, in the constructor.
+  Options options;
+  LaunchInfo launch;
+  Mode mode;
+  Seams seams;
+  std::shared_ptr<Communicator> communicator;
+
+  int rank() const { return launch.rank; }
+  /// World size of the plan: of the replayed ranks where one process replays several.
+  int plan_world() const { return mode.replay_world > 0 ? mode.replay_world : launch.world_size; }
+  bool recording() const { return !options.observers->empty(); }
+  RunObserver& observers() const { return *options.observers; }
+  void emit_setting(const std::string& key, const std::string& value, Origin origin) const;
+  void warn(const std::string& kind, const std::string& text);
+
+  // Progress.
+  Position position;
+  std::int64_t epoch = 0;
+  bool epochs_in_use = false;
+  bool stopping = false;  ///< The run was asked to end here: loops hand out nothing more.
+  CurrentBatch current;
+  WindowState window;
+  bool last_step_skipped = false;
+  std::int64_t steps_per_epoch = 0;
+
+  // Model and optimizer, after prepare().
+  void prepare(std::shared_ptr<torch::nn::Module> module, torch::optim::Optimizer& optimizer);
+  bool prepared() const { return optimizer_ != nullptr; }
+
+  void enter_window();
+  void backward(const at::Tensor& loss, double weight);
+  double clip(double max_norm);
+  void step_optimizer();
+  void zero_gradients();
+  bool at_window_end() const { return current.valid && current.training && current.last; }
+
+  void batch_handed_over(const Slot& slot, std::int64_t rows, bool training, const std::string& purpose, std::int64_t pass_epoch);
+
+ private:
+  void announce();
+  void broadcast_model();
+  void build_reducer();
+  void capture_initial();
+  void reduce_window(const at::Tensor& loss, const MicroBatch& micro);
+  void count_batch(const at::Tensor& loss, double weight);
+  void observe_local(const std::vector<at::Tensor>& running, const MicroBatch& micro);
+  void capture_gradients(const char* stage);
+  void finish_step(const std::vector<at::Tensor>& before);
+  void exchange_capture();
+  void check_outside_updates();
+  void remember_versions();
+  void note_whole_reference();
+  void check_stop();
+  void fail(const std::string& text);
+  static void on_terminate();
+
+  std::shared_ptr<torch::nn::Module> module_;
+  torch::optim::Optimizer* optimizer_ = nullptr;
+  Trainable model_;
+  std::unique_ptr<GradientReducer> reducer_;
+  std::vector<std::uint32_t> versions_;
+  std::vector<GroupStep> groups_;  ///< Settings at the step's start.
+  Step step_;                      ///< Row of the step under way.
+  std::vector<TensorTrace> raw_traces_;
+  StepCapture capture_;            ///< Full tensors of a locked step.
+  std::uint64_t random_before_ = 0;
+  bool warned_random_ = false;
+  bool ended_ = false;
+  int uncaught_at_start_ = 0;
+};
+
+}  // namespace samerun::detail

@@ -1,0 +1,219 @@
+#include "samerun/runtime/loader.h"
+
+#include <torch/types.h>
+
+#include "capture.h"
+#include "loader_impl.h"
+#include "samerun/core/error.h"
+#include "samerun/core/stream.h"
+
+namespace samerun {
+namespace detail {
+namespace {
+
+PlanOptions plan_options(const Engine& engine, const Dataset& dataset, const LoaderOptions& options) {
+  PlanOptions plan;
+  plan.size = dataset.size();
+  plan.batch_size = options.batch_size;
+  plan.world_size = engine.plan_world();
+  plan.accumulation_steps = options.training ? engine.options.accumulation_steps.value() : 1;
+  plan.shuffle = options.shuffle;
+  plan.data_seed = options.data_seed;
+  plan.uneven = options.uneven;
+  plan.split_batches = options.split_batches;
+  return engine.seams.plan ? engine.seams.plan(plan, options.training, engine.rank()) : plan;
+}
+
+std::string word(Uneven uneven) {
+  switch (uneven) {
+    case Uneven::kFiller: return "filler";
+    case Uneven::kDuplicate: return "duplicate";
+    case Uneven::kRagged: return "ragged";
+    case Uneven::kDrop: return "drop";
+  }
+  return "filler";
+}
+
+/// Digest of one row: its id, then its data and target bytes.
+Digest sample_digest(std::int64_t id, const at::Tensor& data, const at::Tensor& target) {
+  const std::array<Digest, 3> parts{digest_bytes(&id, sizeof id), digest_of(data), digest_of(target)};
+  return digest_list(parts);
+}
+
+at::Tensor widened(const at::Tensor& tensor) { return tensor.defined() && tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor; }
+
+}  // namespace
+
+LoaderImpl::LoaderImpl(Engine& engine, std::shared_ptr<Dataset> dataset, const LoaderOptions& options)
+    : engine_(engine), dataset_(std::move(dataset)), options_(options), plan_(plan_options(engine, *dataset_, options)) {
+  if (options_.purpose.empty()) options_.purpose = options_.training ? "train" : "evaluation";
+  if (options_.workers < 0) throw Error(ErrorCode::kInvalidArgument, "workers must be at least 0", {}, engine.rank());
+  seen_.purpose = options_.purpose;
+  seen_.size = dataset_->size();
+  const auto& plan = plan_.options();
+  require_agreement(*engine_.communicator, "the datasets", {"name=" + dataset_->name(), "size=" + std::to_string(seen_.size)});
+  if (options_.training) engine_.steps_per_epoch = plan_.windows();
+  const auto emit = [&](const std::string& key, const std::string& value) { engine_.emit_setting(options_.purpose + "." + key, value, Origin::kArgument); };
+  emit("dataset", dataset_->name());
+  emit("size", std::to_string(seen_.size));
+  emit("batch_size", std::to_string(options_.batch_size));
+  emit("shuffle", options_.shuffle ? "true" : "false");
+  emit("data_seed", std::to_string(options_.data_seed));
+  emit("uneven", word(options_.uneven));
+  emit("split_batches", options_.split_batches ? "true" : "false");
+  emit("workers", std::to_string(options_.workers));
+  const auto per_round = options_.split_batches ? plan.batch_size : plan.batch_size * plan.world_size;
+  if (options_.training) emit("effective_batch", std::to_string(per_round * plan.accumulation_steps));
+}
+
+LoaderImpl::~LoaderImpl() = default;
+
+std::int64_t LoaderImpl::batches() {
+  return static_cast<std::int64_t>(epoch_slots(plan_, 0, engine_.rank(), options_.training, engine_.mode, engine_.seams).size());
+}
+
+void LoaderImpl::start_pass() {
+  pool_.reset();
+  epoch_ = options_.training && !engine_.epochs_in_use ? pass_ : engine_.epoch;
+  slots_ = epoch_slots(plan_, epoch_, engine_.rank(), options_.training, engine_.mode, engine_.seams);
+  fingerprint_ = engine_.recording() && !fingerprinted_;
+  next_ = 0;
+  at_end_ = false;
+  pool_ = std::make_unique<WorkerPool>(options_.workers, options_.prefetch, static_cast<std::int64_t>(slots_.size()), [this](std::int64_t index) { return fetch(index); });
+  advance();
+}
+
+/// Runs on a worker: reads, and digests what it read.
+Fetched LoaderImpl::fetch(std::int64_t index) const {
+  const auto& ref = slots_[static_cast<std::size_t>(index)].batch;
+  std::vector<std::uint64_t> seeds;
+  seeds.reserve(ref.ids.size());
+  const auto seed = static_cast<std::uint64_t>(engine_.options.seed.value());
+  for (const auto id : ref.ids) seeds.push_back(stream_key({seed, "sample", epoch_, id}));
+  Fetched fetched;
+  fetched.batch = dataset_->get(ref.ids, seeds);
+  auto& batch = fetched.batch;
+  const auto rows = static_cast<std::int64_t>(ref.ids.size());
+  if (!batch.data.defined() || batch.data.dim() == 0 || batch.data.size(0) != rows)
+    throw Error(ErrorCode::kInvalidArgument, "the dataset '" + dataset_->name() + "' must give one row an id", {{"ids", std::to_string(rows)}}, engine_.rank());
+  batch.ids = ref.ids;
+  batch.size = ref.real;
+  batch.filler = ref.filler;
+  if (engine_.recording()) {
+    const std::array<Digest, 2> parts{digest_of(batch.data), digest_of(batch.target)};
+    fetched.contents = digest_list(parts);
+  }
+  if (fingerprint_) {
+    for (std::int64_t row = 0; row < ref.real; ++row) {
+      fetched.samples = add(fetched.samples, sample_digest(ref.ids[static_cast<std::size_t>(row)], batch.data[row], batch.target.defined() ? batch.target[row] : at::Tensor()));
+    }
+  }
+  if (engine_.mode.float64) {
+    batch.data = widened(batch.data);
+    batch.target = widened(batch.target);
+  }
+  return fetched;
+}
+
+void LoaderImpl::advance() {
+  const bool stopped = options_.training && engine_.stopping;
+  if (stopped || next_ >= slots_.size()) {
+    end_pass();
+    return;
+  }
+  if (options_.training && engine_.current.valid && engine_.current.training && engine_.window.reduced)
+    throw Error(ErrorCode::kInvalidArgument, "the window ended without the optimizer handle's step(): call opt.step() for every batch; inside a window it does nothing", {}, engine_.rank());
+  const auto& slot = slots_[next_++];
+  hand_over(slot, pool_->next());
+}
+
+void LoaderImpl::hand_over(const Slot& slot, Fetched fetched) {
+  if (fingerprint_) {
+    seen_.digest = add(seen_.digest, fetched.samples);
+    seen_.rows += slot.batch.real;
+  }
+  batch_ = std::move(fetched.batch);
+  if (engine_.recording()) emit_shard(slot, fetched.contents);
+  engine_.batch_handed_over(slot, static_cast<std::int64_t>(slot.batch.ids.size()), options_.training, options_.purpose, epoch_);
+}
+
+void LoaderImpl::emit_shard(const Slot& slot, const Digest& contents) const {
+  Shard shard;
+  shard.purpose = options_.purpose;
+  shard.epoch = epoch_;
+  shard.pass = pass_;
+  shard.round = slot.round;
+  shard.global_batch = slot.batch.global_index;
+  shard.step = options_.training ? engine_.position.optimizer_step : -1;
+  shard.rank = slot.virtual_rank;
+  shard.ids = slot.batch.ids;
+  shard.real = slot.batch.real;
+  shard.filler = slot.batch.filler;
+  StreamName name{static_cast<std::uint64_t>(engine_.options.seed.value()), slot.batch.filler ? std::string_view("filler") : std::string_view(options_.purpose), epoch_, slot.batch.global_index};
+  if (engine_.seams.stream) name = engine_.seams.stream(name, engine_.rank());
+  shard.stream_key = stream_key(name);
+  shard.digest = contents;
+  engine_.observers().on_shard(shard);
+}
+
+void LoaderImpl::end_pass() {
+  at_end_ = true;
+  pool_.reset();
+  engine_.current = {};
+  pass_ += 1;
+  if (fingerprint_) {
+    fingerprint_ = false;
+    fingerprinted_ = true;
+    engine_.observers().on_dataset(seen_);
+  }
+}
+
+}  // namespace detail
+
+namespace {
+
+class InMemory final : public Dataset {
+ public:
+  InMemory(std::string name, at::Tensor data, at::Tensor target) : name_(std::move(name)), data_(std::move(data)), target_(std::move(target)) {}
+  std::string name() const override { return name_; }
+  std::int64_t size() const override { return data_.size(0); }
+  Batch get(const std::vector<std::int64_t>& ids, const std::vector<std::uint64_t>&) const override {
+    const torch::NoGradGuard guard;
+    const auto index = at::tensor(ids, at::kLong);
+    Batch batch;
+    batch.data = data_.index_select(0, index);
+    if (target_.defined()) batch.target = target_.index_select(0, index);
+    return batch;
+  }
+
+ private:
+  std::string name_;
+  at::Tensor data_, target_;
+};
+
+}  // namespace
+
+std::shared_ptr<Dataset> tensor_dataset(std::string name, at::Tensor data, at::Tensor target) {
+  if (!data.defined() || data.dim() == 0) throw Error(ErrorCode::kInvalidArgument, "a dataset's data must have at least one dimension", {{"dataset", name}});
+  if (target.defined() && (target.dim() == 0 || target.size(0) != data.size(0)))
+    throw Error(ErrorCode::kInvalidArgument, "data and target must have equally many rows", {{"dataset", name}});
+  return std::make_shared<InMemory>(std::move(name), std::move(data), std::move(target));
+}
+
+Batch& Loader::Iterator::operator*() const { return loader_->batch(); }
+Loader::Iterator& Loader::Iterator::operator++() {
+  loader_->advance();
+  return *this;
+}
+bool Loader::Iterator::operator!=(const Iterator&) const { return !loader_->at_end(); }
+
+Loader::Iterator Loader::begin() {
+  impl_->start_pass();
+  return Iterator(impl_.get());
+}
+Loader::Iterator Loader::end() { return Iterator(impl_.get()); }
+std::int64_t Loader::batches() const { return impl_->batches(); }
+std::int64_t Loader::steps() const { return impl_->steps(); }
+const PlanOptions& Loader::plan() const { return impl_->plan().options(); }
+
+}  // namespace samerun

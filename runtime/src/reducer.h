@@ -1,0 +1,58 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "communicator.h"
+#include "samerun/runtime/options.h"
+#include "seams.h"
+#include "trainable.h"
+
+namespace samerun::detail {
+
+/// Which micro-batch a backward pass belongs to.
+struct MicroBatch {
+  int accumulator = 0;
+  std::int64_t micro_index = 0;
+  std::int64_t step = 0;
+  bool last = false;    ///< Ends the window: the gradients are reduced.
+  bool locked = false;  ///< A locked step: report running local gradients, and sum absolute values where measured.
+};
+
+/// Running local gradients (undefined = zero) of an accumulator after one of its micro-batches, before any reduction.
+using LocalObserver = std::function<void(const std::vector<at::Tensor>& running, const MicroBatch&)>;
+
+/// Accumulates gradients over a window. After the last backward() each parameter's grad is the sum over all
+/// micro-batches of all ranks; the caller divides by the sum of weights.
+class GradientReducer {
+ public:
+  virtual ~GradientReducer() = default;
+  /// Adds the gradient of `loss`. Collective when `micro.last`. Throws kCommunication, kInvalidArgument (parameters without
+  /// a gradient on this rank).
+  virtual void backward(const at::Tensor& loss, const MicroBatch& micro) = 0;
+  /// Forgets the window's gradients.
+  virtual void reset() = 0;
+  /// sum over micro-batches of |g|, float64, per parameter; empty unless the last window was locked and is measured.
+  virtual std::vector<at::Tensor> absolute_sums() const { return {}; }
+};
+
+struct ReducerOptions {
+  std::int64_t bucket_bytes = 25 << 20;
+  bool find_unused = false;
+  int accumulators = 1;  ///< Virtual ranks of a local reducer.
+  int variation = 0;     ///< Order in which a local reducer adds its accumulators.
+  bool measure_absolute = false;
+};
+
+/// c10d::Reducer: buckets reduced while backward still runs.
+std::unique_ptr<GradientReducer> make_c10d_reducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options, const Seams& seams,
+                                                   LocalObserver observe);
+/// One process, one accumulator a virtual rank, added in rank order.
+std::unique_ptr<GradientReducer> make_local_reducer(const Trainable& model, const ReducerOptions& options, LocalObserver observe);
+
+}  // namespace samerun::detail

@@ -1,0 +1,133 @@
+#include "safetensors.h"
+
+#include <fcntl.h>
+#include <torch/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "samerun/core/error.h"
+
+namespace samerun::detail {
+namespace {
+
+using Json = nlohmann::json;
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the format's own limit
+
+const std::map<at::ScalarType, std::string>& dtype_words() {
+  static const std::map<at::ScalarType, std::string> words{{at::kFloat, "F32"}, {at::kDouble, "F64"}, {at::kBFloat16, "BF16"}, {at::kHalf, "F16"}, {at::kLong, "I64"},
+                                                           {at::kInt, "I32"},   {at::kShort, "I16"},  {at::kChar, "I8"},      {at::kByte, "U8"},  {at::kBool, "BOOL"}};
+  return words;
+}
+
+[[noreturn]] void storage_error(const std::string& what, const std::string& path) {
+  throw Error(ErrorCode::kStorage, what + ": " + std::strerror(errno), {{"file", path}});
+}
+
+void write_all(int fd, const void* data, std::size_t size, const std::string& path) {
+  const auto* bytes = static_cast<const char*>(data);
+  while (size > 0) {
+    const auto written = ::write(fd, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) storage_error("cannot write; free some space or choose another folder", path);
+    bytes += written;
+    size -= static_cast<std::size_t>(written);
+  }
+}
+
+std::string header_of(const TensorList& tensors, const Metadata& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::uint64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const auto end = offset + tensor.nbytes();
+    header[name] = {{"dtype", dtype_words().at(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // values start at a multiple of 8
+  return text;
+}
+
+void write_file(const std::string& path, const TensorList& tensors, const Metadata& metadata) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) storage_error("cannot create", path);
+  try {
+    const auto header = header_of(tensors, metadata);
+    const std::uint64_t size = header.size();
+    write_all(fd, &size, sizeof size, path);
+    write_all(fd, header.data(), header.size(), path);
+    for (const auto& item : tensors) {
+      const auto values = item.second.contiguous();
+      write_all(fd, values.const_data_ptr(), values.nbytes(), path);
+    }
+    if (::fsync(fd) != 0) storage_error("cannot sync", path);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
+  if (::close(fd) != 0) storage_error("cannot close", path);
+}
+
+at::Tensor tensor_from(const Json& entry, const std::vector<char>& values, const std::string& name, const std::string& path) {
+  const auto fail = [&](const std::string& what) { throw Error(ErrorCode::kCorruption, "tensor '" + name + "': " + what, {{"file", path}}); };
+  const auto word = entry.at("dtype").get<std::string>();
+  std::optional<at::ScalarType> type;
+  for (const auto& [candidate, text] : dtype_words()) {
+    if (text == word) type = candidate;
+  }
+  if (!type) fail("unknown dtype " + word);
+  const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
+  const auto range = entry.at("data_offsets").get<std::vector<std::uint64_t>>();
+  if (range.size() != 2 || range[0] > range[1] || range[1] > values.size()) fail("its range is outside the file");
+  std::uint64_t bytes = c10::elementSize(*type);
+  for (const auto size : shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) fail("its shape is not possible");
+  }
+  if (bytes != range[1] - range[0]) fail("its shape does not fit its range");
+  auto tensor = at::empty(shape, at::TensorOptions(*type));
+  if (bytes > 0) std::memcpy(tensor.data_ptr(), values.data() + range[0], bytes);
+  return tensor;
+}
+
+}  // namespace
+
+void write_safetensors(const std::string& path, const TensorList& tensors, const Metadata& metadata) {
+  const std::string aside = path + ".partial";
+  write_file(aside, tensors, metadata);
+  if (::rename(aside.c_str(), path.c_str()) != 0) storage_error("cannot rename into place", path);
+}
+
+SafetensorsFile read_safetensors(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) storage_error("cannot open", path);
+  std::error_code code;
+  const auto total = std::filesystem::file_size(path, code);
+  std::uint64_t header_size = 0;
+  if (code || total < sizeof header_size || !in.read(reinterpret_cast<char*>(&header_size), sizeof header_size) || header_size > kMostHeaderBytes || header_size > total - sizeof header_size)
+    throw Error(ErrorCode::kCorruption, "not a safetensors file: its header does not fit", {{"file", path}});
+  std::string header(header_size, '\0');
+  std::vector<char> values(total - sizeof header_size - header_size);
+  if (!in.read(header.data(), static_cast<std::streamsize>(header.size())) || (!values.empty() && !in.read(values.data(), static_cast<std::streamsize>(values.size()))))
+    throw Error(ErrorCode::kCorruption, "the file is shorter than its size", {{"file", path}});
+  SafetensorsFile file;
+  try {
+    const auto json = Json::parse(header);
+    for (const auto& [name, entry] : json.items()) {
+      if (name == "__metadata__") {
+        file.metadata = entry.get<Metadata>();
+      } else {
+        file.tensors.emplace(name, tensor_from(entry, values, name, path));
+      }
+    }
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::kCorruption, std::string("the header is not valid: ") + error.what(), {{"file", path}});
+  }
+  return file;
+}
+
+}  // namespace samerun::detail
