@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,16 @@ struct CheckResult {
   std::vector<Evidence> evidence;  ///< Worst and earliest first; empty when nothing was found.
 };
 
+/// How much of the pair was decided. A tensor is decided when the free-running float64 runs could tell a fault from
+/// rounding in it, or when every micro-batch of a locked step was compared bit for bit.
+struct Coverage {
+  std::int64_t tensors = 0, decided = 0;
+  std::int64_t steps = 0;              ///< Optimizer steps that both runs recorded.
+  std::int64_t shadow_steps = 0;       ///< Steps of the float64 pair whose gradients were compared.
+  std::int64_t locked_steps = 0;       ///< Steps judged locked to the candidate's own state (tier S).
+  std::vector<std::string> undecided;  ///< Names of the tensors that were not decided, and why.
+};
+
 struct Report {
   Verdict verdict = Verdict::kInconclusive;
   std::string summary;  ///< The verdict in one sentence, naming the tier that it rests on.
@@ -45,6 +56,8 @@ struct Report {
   std::vector<CheckResult> checks;
   std::vector<std::string> not_exercised;  ///< What the pair did not put to the test.
   double coverage_tensors = 0;             ///< Share of trained tensors that were decided, 0 to 1.
+  Coverage coverage;
+  std::optional<Evidence> first;  ///< The earliest step's first stage that differs; later findings may be its consequences.
 };
 
 struct Options {
