@@ -12,7 +12,7 @@ retry() {
   local try
   for try in 1 2 3; do
     "$@" && return 0
-    [ "$try" = 3 ] || { say "try $try of 3 failed, again in $((try * 5)) s: $*"; sleep $((try * 5)); }
+    [ "$try" = 3 ] || { say "try $try of 3 failed, again in $((try * 5)) s"; sleep $((try * 5)); }
   done
   return 1
 }
@@ -34,9 +34,9 @@ download() {
     grep "^$name==" "$root/scripts/pins.txt" || fail "scripts/pins.txt names no $name"
   done > "$folder/requirements.txt"
   local progress=off
-  [ -t 2 ] && progress=on
+  [ ! -t 2 ] || progress=on
   # Platform and Python are named, so that the same wheels come whatever this machine's own Python is.
-  retry python3 -m pip download --no-deps --no-cache-dir --only-binary=:all: --progress-bar "$progress" --disable-pip-version-check --no-input \
+  retry python3 -m pip download --no-deps --no-cache-dir --only-binary=:all: --progress-bar "$progress" --disable-pip-version-check --no-input --retries 1 \
     --python-version 3.11 --implementation cp --abi cp311 --abi abi3 --abi none \
     --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_17_x86_64 \
     --platform manylinux2014_x86_64 --require-hashes -r "$folder/requirements.txt" -d "$folder" >&2 ||
