@@ -14,6 +14,7 @@ struct Decided {
   std::set<std::string> trained;             ///< Tensors with a reduced gradient in either run.
   std::set<std::string> by_shadow;           ///< Free-running float64 gradients had the power to decide them.
   std::set<std::string> by_lock, by_lock64;  ///< Every micro-batch and stage of a locked step was compared.
+  std::set<std::string> without_update;      ///< Whose update no locked step replayed.
   std::set<std::string> undecided_reason;    ///< "tensor: why" of those that a check could not decide.
   std::set<std::int64_t> locked_steps;       ///< Of the native runs.
   std::int64_t steps = 0, shadow_steps = 0;

@@ -50,6 +50,8 @@ void same_data(const RunData& d, const RunData& r, Findings& findings) {
     return;
   }
   for (const auto& purpose : d.purposes()) {
+    const auto name_d = d.setting(purpose + ".dataset"), name_r = r.setting(purpose + ".dataset");
+    if (name_d != name_r) refuse(findings, "data", "the " + purpose + " data differ: \"" + name_d + "\" against \"" + name_r + "\"");
     const auto size_d = d.dataset_size(purpose), size_r = r.dataset_size(purpose);
     if (size_d == size_r) continue;
     refuse(findings, "data", "the " + purpose + " data differ: " + count_of(size_d, "sample") + " against " + std::to_string(size_r));
@@ -77,9 +79,10 @@ void same_contents(const RunData& d, const RunData& r, Findings& findings) {
 }
 
 void same_request(const RunData& d, const RunData& r, Findings& findings) {
-  const auto batch_d = d.setting("effective_batch"), batch_r = r.setting("effective_batch");
-  if (batch_d != batch_r) {
-    refuse(findings, "effective batch", "the effective batch differs: " + batch_d + " against " + batch_r + " samples a step");
+  for (const auto& purpose : d.purposes()) {
+    const auto batch_d = d.setting(purpose, "effective_batch"), batch_r = r.setting(purpose, "effective_batch");
+    if (batch_d != batch_r)
+      refuse(findings, "effective batch", "the effective batch differs: " + batch_d + " against " + batch_r + " samples a step");
   }
   const auto steps_d = d.first_rank_steps().size(), steps_r = r.first_rank_steps().size();
   if (steps_d != steps_r) {
@@ -128,6 +131,8 @@ CheckResult check_comparable(const PairRecord& pair) {
     same_request(d, r, findings);
   }
   something_happened(pair, findings);
+  const std::string random = r.event("whole-random");
+  if (pair.whole_reference && !random.empty()) refuse(findings, at::kStream, random);
   return findings.finish(findings.empty() ? "same program, data and request; both runs trained" : "the runs cannot be compared");
 }
 

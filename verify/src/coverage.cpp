@@ -100,9 +100,10 @@ CheckResult check_coverage(const PairRecord& pair, Decided& decided, Coverage& c
   coverage.shadow_steps = decided.shadow_steps;
   coverage.locked_steps = static_cast<std::int64_t>(decided.locked_steps.size());
   for (const auto& tensor : decided.trained) {
-    const bool native = pair.whole_reference || decided.by_lock.count(tensor) != 0;
-    const bool float64 = decided.by_shadow.count(tensor) != 0 || decided.by_lock64.count(tensor) != 0;
-    if (native && float64) {
+    const bool by_shadow = decided.by_shadow.count(tensor) != 0;
+    const bool update = by_shadow || decided.without_update.count(tensor) == 0;
+    const bool native = pair.whole_reference || (decided.by_lock.count(tensor) != 0 && update);
+    if (native && (by_shadow || decided.by_lock64.count(tensor) != 0)) {
       ++coverage.decided;
     } else {
       coverage.undecided.push_back(reason_for(pair, decided, tensor));

@@ -26,10 +26,11 @@ struct LocalRows {
 LocalRows local_rows(const recorder::Reader& reader, const RunData& run) {
   LocalRows local;
   const bool own = run.world() > 1;
+  ZeroDigests zeros;
   visit_tensors(reader, run.id(), stage::kLocal, [&](const recorder::TensorRow& row) {
     const TensorTrace& trace = row.trace;
     const int rank = own ? row.rank : trace.rank;
-    local.rows.try_emplace({trace.step, trace.name, rank, trace.micro_batch}, Local{trace.digest, trace.norm == 0});
+    local.rows.try_emplace({trace.step, trace.name, rank, trace.micro_batch}, Local{trace.digest, zeros.is_zero(trace)});
     local.places[trace.step].insert({rank, trace.micro_batch});
     return true;
   });

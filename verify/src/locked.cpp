@@ -33,7 +33,10 @@ class LockedArm {
  public:
   LockedArm(const PairRecord& pair, const Arm& arm, Findings& findings)
       : pair_(pair), arm_(arm), findings_(findings), facts_(tensor_facts(pair.reader, arm.candidate.id(), stage::kRaw)) {
-    for (const auto& [tensor, fact] : facts_) largest_ = std::max(largest_, fact.numel);
+    for (const auto& [tensor, fact] : facts_) {
+      largest_ = std::max(largest_, fact.numel);
+      if (coarsest_.empty() || unit_roundoff(fact.dtype) > unit_roundoff(coarsest_)) coarsest_ = fact.dtype;
+    }
   }
 
   void run() {
@@ -79,6 +82,19 @@ class LockedArm {
     return complete;
   }
 
+  /// Tensors whose update no locked step replayed: the reference cannot replay every optimizer.
+  std::set<std::string> without_update() const {
+    std::set<std::string> without;
+    for (const auto& [tensor, fact] : facts_) {
+      const auto has_update = [&tensor = tensor](const auto& step) {
+        const auto found = step.second.find(tensor);
+        return found != step.second.end() && found->second.count("update") != 0;
+      };
+      if (std::none_of(stages_.begin(), stages_.end(), has_update)) without.insert(tensor);
+    }
+    return without;
+  }
+
  private:
   std::int64_t sum(std::int64_t LocalStep::*count) const {
     std::int64_t total = 0;
@@ -87,8 +103,9 @@ class LockedArm {
   }
 
   std::string dtype_of(const LockedRow& row) const {
-    const auto fact = facts_.find(row.name);
-    return row.precision == "float64" || fact == facts_.end() ? row.precision : fact->second.dtype;
+    if (row.precision == "float64" || coarsest_.empty()) return row.precision;
+    const auto fact = facts_.find(row.name);  // rows about all tensors have no name
+    return fact == facts_.end() ? coarsest_ : fact->second.dtype;
   }
 
   double limit_of(const LockedRow& row) const {
@@ -107,7 +124,7 @@ class LockedArm {
     const std::string what = row.name + (row.name.empty() ? "" : ": ") + stage.what + in_arm(arm_) + " of locked step " + std::to_string(row.step);
     if (!std::isfinite(row.distance) || !std::isfinite(row.scale)) {
       // the reference compared kinds and places of the non-finite values, and says so
-      if (row.text.find("nonfinite=equal") != std::string::npos) return;
+      if (row.text.find("same kinds and places") != std::string::npos) return;
       findings_.different(stage.finding, row.name, row.step, -1, what + " is not finite where the reference's is", row.distance, 0);
       return;
     }
@@ -146,7 +163,6 @@ class LockedArm {
     if (!has(of_tensor, stages.end(), "reduced")) return "its reduced gradient was not measured";
     if (clipped && !skipped && !has(of_all, stages.end(), "norm")) return "the norm was not measured";
     if (clipped && !skipped && !has(of_tensor, stages.end(), "clip")) return "its clipped gradient was not measured";
-    if (!skipped && !has(of_tensor, stages.end(), "update")) return "its update was not measured";
     if (!skipped && moments && !has(of_tensor, stages.end(), "moment1")) return "its moments were not measured";
     return {};
   }
@@ -156,6 +172,7 @@ class LockedArm {
   Findings& findings_;
   std::map<std::string, TensorFact> facts_;
   std::int64_t largest_ = 0;
+  std::string coarsest_;
   std::map<std::int64_t, LocalStep> local_;
   std::map<std::int64_t, std::map<std::string, std::set<std::string>>> stages_;  // step, tensor, stages measured
   std::int64_t rows_ = 0;
@@ -164,9 +181,11 @@ class LockedArm {
 
 std::string summary_of(const LockedArm& arm, const std::set<std::int64_t>& steps) {
   std::string text = "tier S";
+  const auto without = arm.without_update().size();
   if (!steps.empty())
     text += " at step " + std::to_string(*steps.begin()) + (steps.size() > 1 ? " and " + std::to_string(steps.size() - 1) + " more" : "");
   text += ": " + std::to_string(arm.equal_digests()) + " of " + std::to_string(arm.digests()) + " local gradients equal bit for bit";
+  if (without > 0) text += "; updates of " + count_of(static_cast<std::int64_t>(without), "tensor") + " left to the float64 runs";
   if (arm.closest().share > 0) text += "; closest " + number(arm.closest().share) + " of the limit (" + arm.closest().where + ")";
   return text;
 }
@@ -182,12 +201,17 @@ CheckResult check_locked(const PairRecord& pair, Decided& decided) {
   native.run();
   decided.locked_steps = native.steps();
   decided.by_lock = native.complete_tensors(decided.undecided_reason);
+  decided.without_update = native.without_update();
+  const std::string why = pair.native.reference.event("locked-step");
   if (native.empty()) {
-    findings.inconclusive(at::kLocal, {}, -1, "no step of the candidate was replayed micro-batch by micro-batch; `samerun pair` locks step 0");
+    findings.inconclusive(
+        at::kLocal, {}, -1,
+        "no step of the candidate was replayed micro-batch by micro-batch" + (why.empty() ? "; `samerun pair` locks step 0" : ": " + why));
     return findings.finish("tier S: nothing recorded");
   }
-  if (decided.locked_steps.empty())
-    findings.inconclusive(at::kLocal, {}, -1, "the locked step is not whole: local gradients or distances are missing");
+  if (decided.locked_steps.empty()) {
+    findings.inconclusive(at::kLocal, {}, -1, "the locked step is not whole: " + (why.empty() ? "local gradients or distances are missing" : why));
+  }
   if (pair.arms().size() > 1) {
     LockedArm shadow(pair, *pair.shadow, findings);
     shadow.run();

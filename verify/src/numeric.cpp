@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -59,6 +60,12 @@ std::string simple_fraction(double ratio, std::int64_t ranks, std::int64_t windo
     }
   }
   return {};
+}
+
+std::int64_t whole_number(const std::string& text, std::int64_t otherwise) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
 std::string number(double value) {

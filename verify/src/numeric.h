@@ -30,6 +30,9 @@ bool same_value(double a, double b);
 /// "1/4", "4/3", ... where `ratio` is within 1e-6 of a simple fraction of the plan's numbers; empty otherwise.
 std::string simple_fraction(double ratio, std::int64_t ranks, std::int64_t windows);
 
+/// `text` as a whole number, `otherwise` when it is none.
+std::int64_t whole_number(const std::string& text, std::int64_t otherwise);
+
 std::string number(double value);                                                 ///< Three digits, "%.3g".
 std::string exact_number(double value);                                           ///< All digits, "%.17g".
 std::string count_of(std::int64_t count, std::string_view noun);                  ///< "1 step", "3 steps".

@@ -19,6 +19,7 @@ RunData load_run(const recorder::Reader& reader, const recorder::RunRow& row, bo
   data.steps = reader.steps(row.id);
   data.group_steps = reader.group_steps(row.id);
   data.locked = reader.locked(row.id);
+  data.events = reader.events(row.id);
   data.dropped = reader.dropped_rows(row.id);
   return data;
 }
@@ -74,6 +75,18 @@ std::string RunData::setting(const std::string& key) const {
   return {};
 }
 
+std::string RunData::setting(const std::string& purpose, const std::string& key) const {
+  const std::string of_purpose = setting(purpose + "." + key);
+  return of_purpose.empty() ? setting(key) : of_purpose;
+}
+
+std::string RunData::event(const std::string& kind) const {
+  for (const auto& row : events) {
+    if (row.event.kind == kind) return row.event.text;
+  }
+  return {};
+}
+
 std::vector<const Step*> RunData::first_rank_steps() const {
   std::vector<const Step*> first;
   for (const auto& row : steps) {
@@ -85,6 +98,12 @@ std::vector<const Step*> RunData::first_rank_steps() const {
 std::vector<std::string> RunData::purposes() const {
   std::set<std::string> names;
   for (const auto& row : datasets) names.insert(row.dataset.purpose);
+  // a loader that a program left before its end has settings, and no data set row
+  const std::string suffix = ".batch_size";
+  for (const auto& row : settings) {
+    const std::string& key = row.setting.key;
+    if (key.size() > suffix.size() && key.ends_with(suffix)) names.insert(key.substr(0, key.size() - suffix.size()));
+  }
   return {names.begin(), names.end()};
 }
 
@@ -92,7 +111,7 @@ std::int64_t RunData::dataset_size(const std::string& purpose) const {
   for (const auto& row : datasets) {
     if (row.dataset.purpose == purpose) return row.dataset.size;
   }
-  return -1;
+  return whole_number(setting(purpose + ".size"), -1);
 }
 
 std::vector<const Arm*> PairRecord::arms() const {
@@ -107,7 +126,11 @@ PairRecord load_pair(const recorder::Reader& reader, std::int64_t candidate, std
   pair.one_group = candidate != reference && !candidate_row.group_id.empty() && candidate_row.group_id == reference_row.group_id;
   const RunData& of_reference = pair.native.reference;
   pair.whole_reference = of_reference.setting("reference") == "whole";
-  pair.same_micro_batches = !pair.whole_reference && pair.native.candidate.setting("batch_size") == of_reference.setting("batch_size");
+  const RunData& of_candidate = pair.native.candidate;
+  pair.same_micro_batches = !pair.whole_reference;
+  for (const auto& purpose : of_candidate.purposes()) {
+    pair.same_micro_batches = pair.same_micro_batches && of_candidate.setting(purpose, "batch_size") == of_reference.setting(purpose, "batch_size");
+  }
   if (pair.one_group) {
     load_shadow(pair, reader.group(candidate_row.group_id));
   } else {

@@ -21,6 +21,7 @@ struct RunData {
   std::vector<recorder::StepRow> steps;             ///< By step, rank.
   std::vector<recorder::GroupStepRow> group_steps;  ///< By step, group, rank.
   std::vector<LockedRow> locked;
+  std::vector<recorder::EventRow> events;
   std::int64_t dropped = 0;
 
   std::int64_t id() const { return run.id; }
@@ -29,6 +30,12 @@ struct RunData {
   bool whole_record() const { return run.complete && dropped == 0; }
   /// Rank 0's value of a setting; empty when it is not in the record.
   std::string setting(const std::string& key) const;
+  /// The same of a loader: "<purpose>.<key>", or else "<key>".
+  std::string setting(const std::string& purpose, const std::string& key) const;
+  /// Text of the first event of a kind; empty when there is none.
+  std::string event(const std::string& kind) const;
+  /// True where one process stands in for `world_size` ranks, batch by batch.
+  bool replays(int world_size) const { return setting("replay_world") == std::to_string(world_size); }
   /// Rank 0's step rows, in order.
   std::vector<const Step*> first_rank_steps() const;
   /// Names of every purpose that a loader had.

@@ -140,10 +140,11 @@ void local_gradients_differ(const PairRecord& pair, const Arm& arm, Findings& fi
     Digest digest;
     bool zero = true;
   };
+  ZeroDigests zeros;
   std::map<std::int64_t, std::map<int, std::map<std::string, Running>>> last;  // step, rank, tensor
   visit_tensors(pair.reader, arm.candidate.id(), stage::kLocal, [&](const recorder::TensorRow& row) {
     auto& running = last[row.trace.step][row.rank][row.trace.name];
-    if (row.trace.micro_batch >= running.micro_batch) running = {row.trace.micro_batch, row.trace.digest, row.trace.norm == 0};
+    if (row.trace.micro_batch >= running.micro_batch) running = {row.trace.micro_batch, row.trace.digest, zeros.is_zero(row.trace)};
     return true;
   });
   std::map<std::pair<std::int64_t, int>, std::vector<Digest>> inputs;  // step, rank

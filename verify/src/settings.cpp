@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "check.h"
 #include "findings.h"
@@ -12,14 +12,21 @@
 namespace samerun::verify {
 namespace {
 
-// Settings that make up the experiment. World size, replay and variation differ between the runs of a pair by design.
-constexpr const char* kExperiment[] = {"seed",          "data_seed", "effective_batch", "threads", "uneven",      "shuffle",
-                                       "split_batches", "precision", "deterministic",   "tf32",    "model_digest"};
+// Settings that make up the experiment, of the run ("seed") or of a loader ("train.data_seed"). World size, replay and
+// variation differ between the runs of a pair by design.
+constexpr std::string_view kExperiment[] = {"seed",          "data_seed", "dataset",       "size", "effective_batch", "threads", "uneven", "shuffle",
+                                            "split_batches", "precision", "deterministic", "tf32", "model_digest"};
+
+bool of_experiment(const Arm& arm, const std::string& key) {
+  const std::string_view last = std::string_view(key).substr(key.rfind('.') + 1);
+  if (last == "accumulation_steps" || last == "batch_size") return arm.reference.replays(arm.candidate.world());
+  return std::find(std::begin(kExperiment), std::end(kExperiment), last) != std::end(kExperiment);
+}
 
 void compare_resolved(const Arm& arm, Findings& findings) {
-  for (const char* key : kExperiment) {
-    const std::string reference = arm.reference.setting(key);
-    if (reference.empty()) continue;
+  for (const auto& theirs : arm.reference.settings) {
+    const auto& [key, reference, reference_origin] = theirs.setting;
+    if (theirs.rank != 0 || !of_experiment(arm, key)) continue;
     for (const auto& row : arm.candidate.settings) {
       if (row.setting.key != key || row.setting.value == reference) continue;
       findings.add({{},
@@ -30,7 +37,8 @@ void compare_resolved(const Arm& arm, Findings& findings) {
                     row.rank,
                     0,
                     0,
-                    std::string(key) + in_arm(arm) + " is " + row.setting.value + " (" + row.setting.origin + "), the reference's " + reference},
+                    key + in_arm(arm) + " is " + row.setting.value + " (" + row.setting.origin + "), the reference's " + reference + " (" +
+                        reference_origin + ")"},
                    key);
     }
   }

@@ -101,7 +101,7 @@ void judge_pass(const Arm& arm, const Pass& pass, std::int64_t size, Findings& f
                   where + "samples outside the data set of " + std::to_string(size) + " (" + some_ids(seen.unknown) + ")"},
                  pass.purpose + " unknown");
   }
-  const bool may_drop = arm.candidate.setting("uneven") == "drop";
+  const bool may_drop = arm.candidate.setting(pass.purpose, "uneven") == "drop";
   if (!seen.missing.empty() && every_batch_came(seen, size) && !may_drop && arm.candidate.whole_record()) {
     findings.add({{},
                   Verdict::kDifferent,
@@ -129,7 +129,7 @@ std::vector<std::int64_t> order_of(const Pass& pass) {
 
 // Training shuffles anew in each epoch; the same order again means that the epoch never reached the sampler.
 void judge_order(const Arm& arm, const std::vector<Pass>& passes, Findings& findings) {
-  const std::string shuffle = arm.candidate.setting("shuffle");
+  const std::string shuffle = arm.candidate.setting("train", "shuffle");
   if (shuffle != "true" && shuffle != "1") return;
   std::vector<std::int64_t> first;
   for (const auto& pass : passes) {

@@ -47,8 +47,7 @@ void compare_batch(const PairRecord& pair, const Arm& arm, const ShardRow& d, co
           batch_name(arm, d) + " contributes to step " + std::to_string(of_d.step) + " of epoch " + std::to_string(of_d.epoch) +
               ", in the reference to step " + std::to_string(of_r.step) + " of epoch " + std::to_string(of_r.epoch));
   }
-  const bool replayed = arm.reference.setting("replay_world") == std::to_string(arm.candidate.world());
-  if (replayed && of_d.rank != of_r.rank) {
+  if (arm.reference.replays(arm.candidate.world()) && of_d.rank != of_r.rank) {
     found(findings, at::kIds, d,
           batch_name(arm, d) + " went to rank " + std::to_string(of_d.rank) + ", by plan to rank " + std::to_string(of_r.rank));
   }
@@ -65,8 +64,7 @@ void compare_batch(const PairRecord& pair, const Arm& arm, const ShardRow& d, co
 // means nothing to a reference that replays no ranks.
 void alone(const Arm& arm, const ShardRow& row, bool in_candidate, Findings& findings) {
   const RunData& other = in_candidate ? arm.reference : arm.candidate;
-  const bool replayed = !arm.reference.setting("replay_world").empty() && arm.reference.setting("replay_world") != "0";
-  if (row.shard.filler && !replayed) return;
+  if (row.shard.filler && !arm.reference.replays(arm.candidate.world())) return;
   const std::string text = batch_name(arm, row) + (in_candidate ? " is not in the reference" : " was not handed out by the candidate");
   if (other.whole_record()) {
     Evidence evidence{{}, Verdict::kDifferent, at::kIds, {}, row.shard.step, in_candidate ? row.rank : row.shard.rank, 0, 0, text};

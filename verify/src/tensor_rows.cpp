@@ -71,6 +71,16 @@ bool all_zero(const recorder::Reader& reader, std::int64_t run, const std::strin
   return any && zero;
 }
 
+bool ZeroDigests::is_zero(const TensorTrace& trace) {
+  const std::int64_t element = trace.dtype == "float64" ? 8 : trace.dtype == "float32" ? 4 : 2;
+  const auto [entry, is_new] = by_bytes_.try_emplace(element * trace.numel);
+  if (is_new) {
+    const std::vector<std::uint8_t> zeros(static_cast<std::size_t>(element * trace.numel));
+    entry->second = digest_bytes(zeros.data(), zeros.size());
+  }
+  return entry->second == trace.digest;
+}
+
 Folded fold_sketch(const std::vector<double>& sketch) {
   // long double keeps the fold's own rounding below one unit of the result
   std::array<long double, 16> sums{};

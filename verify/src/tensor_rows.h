@@ -48,6 +48,15 @@ std::vector<TensorDifference> rank_differences(const recorder::Reader& reader, s
 /// True when every row of the stage has norm 0 (and there are rows).
 bool all_zero(const recorder::Reader& reader, std::int64_t run, const std::string& stage);
 
+/// Tells the digest of a gradient of zeros. The norm of local gradients is not recorded.
+class ZeroDigests {
+ public:
+  bool is_zero(const TensorTrace& trace);
+
+ private:
+  std::unordered_map<std::int64_t, Digest> by_bytes_;
+};
+
 /// A sketch folded to 16 numbers by fixed signs, itself a count-sketch: enough to see that two vectors differ, and small
 /// enough to keep one for each tensor and step of a long run.
 using Folded = std::array<double, 16>;
