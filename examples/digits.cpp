@@ -55,6 +55,13 @@ std::pair<torch::Tensor, torch::Tensor> read_digits(const std::string& path) {
   return {torch::tensor(pixels).view({count, 1, 8, 8}), torch::tensor(labels)};
 }
 
+// The test samples are spread evenly over the file, whose writers change along it.
+std::pair<torch::Tensor, torch::Tensor> split_rows(std::int64_t count) {
+  std::vector<std::int64_t> train, test;
+  for (std::int64_t i = 0; i < count; ++i) ((i + 1) * kTestSamples / count > i * kTestSamples / count ? test : train).push_back(i);
+  return {torch::tensor(train), torch::tensor(test)};
+}
+
 struct NetImpl : torch::nn::Module {
   NetImpl() {
     conv1 = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 16, 3).padding(1)));
@@ -79,16 +86,18 @@ TORCH_MODULE(Net);
 
 void train(int argc, char** argv) {
   const auto arguments = parse(argc, argv);
-  auto [images, labels] = read_digits(arguments.data);
-  const auto split = images.size(0) - kTestSamples;
+  const auto [images, labels] = read_digits(arguments.data);
+  const auto [train_rows, test_rows] = split_rows(images.size(0));
 
   auto options = samerun::options_from(argc, argv);
   options.accumulation_steps = 4;
   samerun::Accelerator accelerator(options);  // samerun
-  auto train_loader = accelerator.prepare_loader(samerun::tensor_dataset("digits-train", images.narrow(0, 0, split), labels.narrow(0, 0, split)),
-                                                 {.batch_size = kBatch, .shuffle = true});
-  auto test_loader = accelerator.prepare_loader(samerun::tensor_dataset("digits-test", images.narrow(0, split, kTestSamples), labels.narrow(0, split, kTestSamples)),
-                                                {.batch_size = 64, .training = false});
+  auto train_loader =
+      accelerator.prepare_loader(samerun::tensor_dataset("digits-train", images.index_select(0, train_rows), labels.index_select(0, train_rows)),
+                                 {.batch_size = kBatch, .shuffle = true});
+  auto test_loader =
+      accelerator.prepare_loader(samerun::tensor_dataset("digits-test", images.index_select(0, test_rows), labels.index_select(0, test_rows)),
+                                 {.batch_size = 64, .training = false});
 
   Net model;
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(4e-3).weight_decay(0.01));
@@ -100,7 +109,7 @@ void train(int argc, char** argv) {
     for (auto& batch : train_loader) {
       auto window = accelerator.accumulate(net);  // samerun
       auto loss = torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
-      accelerator.backward(loss, static_cast<double>(batch.size));                                       // samerun
+      accelerator.backward(loss, static_cast<double>(batch.size));                      // samerun
       if (window.sync_gradients()) accelerator.clip_grad_norm(net->parameters(), 0.5);  // samerun
       opt.step();
       sched.step();
@@ -119,7 +128,8 @@ void train(int argc, char** argv) {
     const double accuracy = static_cast<double>(right) / static_cast<double>(rows);
     accelerator.log({{"accuracy", accuracy}});  // samerun
     char line[80];
-    std::snprintf(line, sizeof line, "epoch %2lld  test accuracy %.4f  (%lld of %lld)", static_cast<long long>(epoch + 1), accuracy, static_cast<long long>(right), static_cast<long long>(rows));
+    std::snprintf(line, sizeof line, "epoch %2lld  test accuracy %.4f  (%lld of %lld)", static_cast<long long>(epoch + 1), accuracy,
+                  static_cast<long long>(right), static_cast<long long>(rows));
     accelerator.print(line);
   }
 }
