@@ -16,6 +16,11 @@ using Words = std::vector<std::string>;
 constexpr const char* kRecordHelp = "Folder of the record (SAMERUN_DIR; .samerun in the working directory)";
 constexpr int kMostRanks = 4096;
 
+/// Whole numbers from `least` to `most`, without the check's own words in the help.
+CLI::Validator range(int least, int most) {
+  return CLI::Validator(CLI::Range(least, most)).description("");
+}
+
 /// CLI11's usage line knows nothing of the program that follows.
 class Format : public CLI::Formatter {
  public:
@@ -156,17 +161,21 @@ CLI::App* Parser::add(const char* name, const char* description, bool program) {
 }
 
 void Parser::add_run_flags(CLI::App* app, RunFlags& options) {
-  app->add_option("-n,--nproc-per-node,--num-processes", options.ranks, "Ranks to start (SAMERUN_NPROC)")->check(CLI::Range(1, kMostRanks));
-  app->add_option("--threads", options.threads, "Threads of each rank (SAMERUN_THREADS; usable cores / ranks)")->check(CLI::Range(1, 4096));
-  app->add_option("--timeout", options.timeout_s, "Seconds that a collective may take (SAMERUN_TIMEOUT_S)")->check(CLI::Range(1, 86400));
-  app->add_option("--seed", options.seed, "Seed handed to the program (SAMERUN_SEED)");
-  app->add_option("--record-dir", options.record_dir, kRecordHelp);
+  app->add_option("-n,--nproc-per-node,--num-processes", options.ranks, "Ranks to start, 1 to 4096 (SAMERUN_NPROC; launch: 1, pair: 2)")
+      ->type_name("N")
+      ->check(range(1, kMostRanks));
+  app->add_option("--threads", options.threads, "Threads of each rank (SAMERUN_THREADS; usable cores / ranks)")
+      ->type_name("T")
+      ->check(range(1, 4096));
+  app->add_option("--timeout", options.timeout_s, "Seconds that a collective may take (SAMERUN_TIMEOUT_S)")->type_name("S")->check(range(1, 86400));
+  app->add_option("--seed", options.seed, "Seed handed to the program (SAMERUN_SEED)")->type_name("SEED");
+  app->add_option("--record-dir", options.record_dir, kRecordHelp)->type_name("DIR");
   app->add_flag("-q,--quiet", options.quiet, "Say nothing unless something fails");
 }
 
 template <class Options>
 void Parser::add_read_flags(CLI::App* app, Options& options) {
-  app->add_option("--record-dir", options.record_dir, kRecordHelp);
+  app->add_option("--record-dir", options.record_dir, kRecordHelp)->type_name("DIR");
   app->add_flag("--json", options.json, "Print JSON");
 }
 
@@ -181,10 +190,21 @@ void Parser::add_pair() {
   CLI::App* app = add("pair", "Run a program on N ranks and on one, and judge whether both are the same experiment", true);
   add_run_flags(app, pair_);
   app->add_flag("--strict", pair_.strict, "Refuse a verdict when something was not exercised");
-  app->add_option("--steps", pair_.steps, "Stop candidate and reference after this many optimizer steps")->check(CLI::PositiveNumber);
-  app->add_option("--shadow-steps", pair_.shadow_steps, "Most optimizer steps of a float64 run")->check(CLI::PositiveNumber)->capture_default_str();
-  app->add_option("--candidate-env", pair_.candidate_env, "NAME=VALUE for the candidate's runs only; may be repeated")->expected(1)->take_all();
-  app->add_option("--reference-env", pair_.reference_env, "NAME=VALUE for the reference's runs only; may be repeated")->expected(1)->take_all();
+  app->add_option("--steps", pair_.steps, "Stop candidate and reference after this many optimizer steps")
+      ->type_name("STEPS")
+      ->check(range(1, 1 << 30));
+  app->add_option("--shadow-steps", pair_.shadow_steps, "Most optimizer steps of a float64 run")
+      ->type_name("STEPS")
+      ->check(range(1, 1 << 30))
+      ->capture_default_str();
+  app->add_option("--candidate-env", pair_.candidate_env, "NAME=VALUE for the candidate's runs only; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->take_all();
+  app->add_option("--reference-env", pair_.reference_env, "NAME=VALUE for the reference's runs only; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->take_all();
   app->add_option("--reference", pair_.reference, "What one rank executes: replay (the candidate's micro-batches) or whole (whole batches)")
       ->check(CLI::IsMember({"replay", "whole"}))
       ->capture_default_str();

@@ -29,6 +29,7 @@ bool own_fault(const ExitStatus& status) {
   return status.signal && *status.signal != SIGABRT;
 }
 
+/// What the launcher says of itself.
 void warn(Sink& sink, const std::string& text) {
   sink.append("samerun: warning: " + text + "\n");
 }
@@ -70,7 +71,7 @@ void Job::abandon(const std::string& why) {
   try {
     finish();
   } catch (const Error& error) {
-    warn(err_, error.what());
+    warn(own_output(), error.what());
   }
 }
 
@@ -112,8 +113,7 @@ void Job::start_rank(int rank, const std::string& path, const RankContract& cont
   process.guard = guard_.fd();
   const std::string prefix = spec_.prefix || spec_.to_log ? "[" + std::to_string(rank) + "] " : "";
   Sink& out_sink = log_ ? *log_ : out_;
-  Sink& err_sink = log_ ? *log_ : err_;
-  ranks_.push_back({ProcessGroup(process), LineStream(std::move(out.read), prefix, out_sink), LineStream(std::move(err.read), prefix, err_sink),
+  ranks_.push_back({ProcessGroup(process), LineStream(std::move(out.read), prefix, out_sink), LineStream(std::move(err.read), prefix, own_output()),
                     std::move(control.read), "", std::nullopt, false});
 }
 
@@ -147,7 +147,7 @@ void Job::on_child() {
     if (rank.exit || !(rank.exit = rank.process.poll_exit())) continue;
     read_control(rank);
     if (rank.failed()) failed.push_back(i);
-    if (!rank.failed() && !rank.bye()) warn(err_, "rank " + std::to_string(i) + " ended with code 0, but not through its Accelerator's end");
+    if (!rank.failed() && !rank.bye()) warn(own_output(), "rank " + std::to_string(i) + " ended with code 0, but not through its Accelerator's end");
   }
   if (phase_ == Phase::kRunning && !failed.empty()) {
     note_first_failure(failed);
@@ -247,7 +247,7 @@ void Job::fold() {
     fold_failed_ = false;
   } catch (const Error& error) {
     // The staging files keep the rows: try again, complain once.
-    if (!std::exchange(fold_failed_, true)) warn(err_, "the record could not be written, will try again: " + std::string(error.what()));
+    if (!std::exchange(fold_failed_, true)) warn(own_output(), "the record could not be written, will try again: " + std::string(error.what()));
   }
 }
 

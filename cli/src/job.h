@@ -49,6 +49,7 @@ class Job {
     bool failed() const { return exit && (!exit->good() || !hello()); }
   };
 
+  Sink& own_output() { return log_ ? *log_ : err_; }
   void begin_record();
   void open_log();
   void start_rank(int rank, const std::string& path, const RankContract& contract, int store_fd);

@@ -55,6 +55,7 @@ std::vector<LaunchResult> Launcher::run(const std::vector<LaunchSpec>& specs) {
     poller.wait();
     for (const auto& job : jobs) job->on_time();
   }
+  flush_output();  // First: ending the record may throw.
   std::vector<LaunchResult> results;
   for (const auto& job : jobs) results.push_back(job->finish());
   flush_output();

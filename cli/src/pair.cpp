@@ -40,7 +40,9 @@ class Captures {
   }
   ~Captures() {
     std::error_code ignored;
-    if (!keep_) std::filesystem::remove_all(folder_, ignored);
+    if (keep_) return;
+    std::filesystem::remove_all(folder_, ignored);
+    std::filesystem::remove(folder_.parent_path(), ignored);  // If no other pair keeps some.
   }
   Captures(const Captures&) = delete;
   Captures& operator=(const Captures&) = delete;
@@ -95,18 +97,20 @@ void PairSession::report_failure(const LaunchResult& result, const std::string& 
                result.failure_text().c_str(), result.log.c_str(), consequence);
 }
 
-std::string describe(const LaunchSpec& spec) {
-  const bool wide = spec.role.find("64") != std::string::npos;
-  return spec.role + ", " + (wide ? "float64" : "own precision") + ", " + std::to_string(spec.world_size) +
-         (spec.world_size == 1 ? " rank" : " ranks");
+/// "rerun64-1 and rerun64-2, float64, 1 rank each".
+std::string describe(const std::vector<LaunchSpec>& specs) {
+  const LaunchSpec& first = specs.front();
+  const bool wide = first.role.find("64") != std::string::npos, several = specs.size() > 1;
+  const std::string roles = several ? first.role + " and " + specs.back().role : first.role;
+  const std::string ranks = std::to_string(first.world_size) + (first.world_size == 1 ? " rank" : " ranks") + (several ? " each" : "");
+  return roles + ", " + (wide ? "float64" : "own precision") + ", " + ranks;
 }
 
 std::vector<LaunchResult> PairSession::step(Launcher& launcher, const std::vector<LaunchSpec>& specs) {
   const int first = done_ + 1;
   done_ += static_cast<int>(specs.size());
   const std::string range = specs.size() == 1 ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(done_);
-  const std::string beside = specs.size() == 1 ? "" : " beside " + specs.back().role;
-  begin_line("[" + range + "/" + std::to_string(kSteps) + "] " + describe(specs.front()) + beside);
+  begin_line("[" + range + "/" + std::to_string(kSteps) + "] " + describe(specs));
   const std::vector<LaunchResult> results = launcher.run(specs);
   double seconds = 0;
   bool failed = false;

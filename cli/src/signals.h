@@ -22,7 +22,8 @@ class Signals {
  private:
   Fd fd_;
   sigset_t before_{};
-  struct sigaction pipe_before_ {};
+  struct sigaction pipe_before_ {
+  }, child_before_{};
 };
 
 }  // namespace samerun::cli
