@@ -11,20 +11,22 @@ namespace {
 
 constexpr std::size_t kMostLines = 200;
 
+// Stages in the order of a step. A hyperparameter has a stage of its own name, and acts where the settings do.
+constexpr std::array<std::string_view, 14> kOrder = {at::kInitial, at::kIds,     at::kSteps, at::kInputs,  at::kStream,   at::kLoss,   at::kWeights,
+                                                     at::kLocal,   at::kReduced, at::kNorm,  at::kClipped, at::kSettings, at::kUpdate, at::kState};
+
 // A change of state between two steps is filed under the later step, and comes before all that this step does.
 int stage_order(const Evidence& evidence) {
-  if (evidence.check == "gate0" && evidence.stage == at::kState) return 0;
-  static constexpr std::array<std::string_view, 13> kOrder = {at::kInitial, at::kIds,      at::kSteps, at::kInputs,  at::kStream,
-                                                              at::kLoss,    at::kWeights,  at::kLocal, at::kReduced, at::kNorm,
-                                                              at::kClipped, at::kSettings, at::kUpdate};
+  if (evidence.check == "gate0" && evidence.stage == at::kState) return -1;
   const auto* found = std::find(kOrder.begin(), kOrder.end(), evidence.stage);
-  return 1 + static_cast<int>(found - kOrder.begin());
+  if (found == kOrder.end()) found = std::find(kOrder.begin(), kOrder.end(), at::kSettings);
+  return static_cast<int>(found - kOrder.begin());
 }
 
 // Evaluation batches carry no step; nothing that happens in training follows from them.
 std::int64_t step_order(const Evidence& evidence) {
-  if (evidence.step >= 0 || evidence.check != "sharding") return evidence.step;
-  return std::numeric_limits<std::int64_t>::max();
+  const bool of_batch = evidence.stage == at::kIds || evidence.stage == at::kInputs || evidence.stage == at::kStream;
+  return evidence.step < 0 && of_batch ? std::numeric_limits<std::int64_t>::max() : evidence.step;
 }
 
 double excess(const Evidence& evidence) {
