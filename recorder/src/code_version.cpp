@@ -3,12 +3,12 @@
 #include <git2.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <stdexcept>
-#include <vector>
 
 #include "redact.h"
 
@@ -26,7 +26,7 @@ using Reference = Owned<git_reference, git_reference_free>;
 using Commit = Owned<git_commit, git_commit_free>;
 using Tree = Owned<git_tree, git_tree_free>;
 using Diff = Owned<git_diff, git_diff_free>;
-using Remote = Owned<git_remote, git_remote_free>;
+using Config = Owned<git_config, git_config_free>;
 using StatusList = Owned<git_status_list, git_status_list_free>;
 using DigestContext = Owned<EVP_MD_CTX, EVP_MD_CTX_free>;
 
@@ -106,10 +106,12 @@ void read_head(git_repository* repository, CodeVersion& version, Tree& tree) {
 }
 
 void read_remote(git_repository* repository, CodeVersion& version) {
-  git_remote* raw = nullptr;
-  if (git_remote_lookup(&raw, repository, "origin") < 0) return;
-  const Remote remote(raw);
-  if (const char* url = git_remote_url(remote.get())) version.remote = without_credentials(url);
+  git_config* raw = nullptr;
+  // Not git_remote_lookup(): in libgit2 1.5 it leaks 20 KB for each line of the configuration.
+  if (git_repository_config_snapshot(&raw, repository) < 0) return;
+  const Config config(raw);
+  const char* url = nullptr;
+  if (git_config_get_string(&url, config.get(), "remote.origin.url") == 0) version.remote = without_credentials(url);
 }
 
 void read_patch(git_repository* repository, git_tree* tree, const Deadline& deadline, CodeVersion& version) {

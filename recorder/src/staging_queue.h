@@ -41,7 +41,7 @@ class StagingQueue {
   bool take(std::vector<StagingItem>& batch);
   /// The batch last taken is committed (or lost for good).
   void batch_done();
-  /// From now on only items kept always are accepted; the others count as dropped, as do `lost` rows of a batch.
+  /// From now on only items kept always are accepted; the others count as dropped, as do `lost` rows that were taken.
   void refuse_rows(std::size_t lost);
   void stop();
   /// Waits until all pushed before the call is done. False: not within `limit`.

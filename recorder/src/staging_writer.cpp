@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "samerun/core/clock.h"
@@ -80,16 +81,13 @@ void StagingWriter::write_loop() {
   std::vector<StagingItem> batch;
   while (queue_.take(batch)) {
     if (error().empty()) {
-      const std::size_t rows = batch.size();
       try {
         write_batch(batch);
       } catch (const std::exception& error) {
-        give_up(error.what(), rows);
-        last_words(batch);  // The batch may hold the end of the run.
+        give_up(error.what());
       }
-    } else {
-      last_words(batch);
     }
+    if (!error().empty()) last_words(batch);
     batch.clear();
     queue_.batch_done();
   }
@@ -100,7 +98,7 @@ void StagingWriter::write_loop() {
     if (queue_.dropped() != dropped_written_) rows_.write_dropped(queue_.dropped());
     transaction.commit();
   } catch (const std::exception& error) {
-    give_up(error.what(), 0);
+    give_up(error.what());
   }
 }
 
@@ -114,29 +112,29 @@ void StagingWriter::write_batch(std::vector<StagingItem>& batch) {
   dropped_written_ = dropped;
 }
 
-void StagingWriter::give_up(const std::string& why, std::size_t lost) {
+void StagingWriter::give_up(const std::string& why) {
   {
     const std::lock_guard lock(error_mutex_);
     error_ = why;
   }
-  queue_.refuse_rows(lost);
   std::fprintf(stderr, "samerun: rank %d: recording stopped, training goes on, the record of this run is incomplete: %s\n", rows_.rank(),
                why.c_str());
 }
 
 void StagingWriter::last_words(std::vector<StagingItem>& batch) {
-  for (StagingItem& item : batch) {
-    if (!std::holds_alternative<RunEnd>(item)) continue;
-    try {
-      Transaction transaction(database_);
-      rows_.write_dropped(queue_.dropped());
-      StagingItem event = StampedEvent{{"error", "record-stopped", error()}, utc_now_ns()};
-      rows_.write(event);
-      rows_.write(item);
-      transaction.commit();
-    } catch (const std::exception&) {
-      // Still no room. The rank's row stays "running", which marks the record incomplete as well.
-    }
+  const auto is_end = [](const StagingItem& item) { return std::holds_alternative<RunEnd>(item); };
+  const auto end = std::find_if(batch.begin(), batch.end(), is_end);
+  queue_.refuse_rows(batch.size() - (end != batch.end() ? 1 : 0));
+  if (end == batch.end()) return;
+  try {
+    Transaction transaction(database_);
+    rows_.write_dropped(queue_.dropped());
+    StagingItem event = StampedEvent{{"error", "record-stopped", error()}, utc_now_ns()};
+    rows_.write(event);
+    rows_.write(*end);
+    transaction.commit();
+  } catch (const std::exception&) {
+    // Still no room. The rank's row does not say "finished" then, which marks the record incomplete as well.
   }
 }
 

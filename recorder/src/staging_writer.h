@@ -56,8 +56,8 @@ class StagingWriter final : public RunObserver {
   void start_thread();
   void write_loop();
   void write_batch(std::vector<StagingItem>& batch);
-  void give_up(const std::string& why, std::size_t lost);
-  void last_words(std::vector<StagingItem>& batch);
+  void give_up(const std::string& why);
+  void last_words(std::vector<StagingItem>& batch);  ///< Counts the batch as dropped; if it ends the run, tries to say so.
 
   const StagingOptions options_;
   Database database_;

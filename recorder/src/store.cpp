@@ -187,12 +187,12 @@ void Store::Impl::finish(std::int64_t run, const std::string& status, std::optio
                   "UPDATE rank SET status=CASE WHEN EXISTS (SELECT 1 FROM rank_exit e WHERE e.run=rank.run AND e.rank=rank.rank AND "
                   "(e.signal IS NOT NULL OR e.exit_code<>0)) THEN 'failed' ELSE 'lost' END WHERE run=? AND status='running'");
   ranks.run(run);
-  Statement update(
-      record, std::string("UPDATE run SET status=?2, exit_code=?3, message=?4, ended_utc_ns=?5, complete="
-                          "(SELECT count(DISTINCT rank)=run.world_size FROM rank WHERE rank.run=?1 AND rank.status IN ('finished', 'stopped')) AND "
-                          "NOT EXISTS (SELECT 1 FROM dropped WHERE dropped.run=?1 AND dropped.rows>0) AND "
-                          "NOT EXISTS (SELECT 1 FROM event WHERE event.run=?1 AND event.kind IN ") +
-                  kMissingRowsEvents + ") WHERE id=?1");
+  Statement update(record, std::string("UPDATE run SET status=?2, exit_code=?3, message=?4, ended_utc_ns=?5, complete="
+                                       "(SELECT count(DISTINCT rank)=run.world_size FROM rank WHERE rank.run=?1 AND rank.rank BETWEEN 0 AND "
+                                       "run.world_size - 1 AND rank.status IN ('finished', 'stopped')) AND "
+                                       "NOT EXISTS (SELECT 1 FROM dropped WHERE dropped.run=?1 AND dropped.rows>0) AND "
+                                       "NOT EXISTS (SELECT 1 FROM event WHERE event.run=?1 AND event.kind IN ") +
+                               kMissingRowsEvents + ") WHERE id=?1");
   update.run(run, status, exit_code, message, utc_now_ns());
 }
 

@@ -1,0 +1,182 @@
+#include <fstream>
+#include <iterator>
+
+#include "child_process.h"
+#include "file_system.h"
+#include "record_fixture.h"
+#include "samerun/core/error.h"
+#include "sqlite.h"
+
+namespace samerun::recorder {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class StoreTest : public RecordFixture {
+ protected:
+  std::string file() const { return record() + "/samerun.db"; }
+  void put_file(const std::string& bytes) {
+    fs::create_directories(record());
+    std::ofstream(file(), std::ios::binary) << bytes;
+  }
+  /// What both sides say of the record, which must keep its bytes.
+  void expect_refused(ErrorCode store_code, ErrorCode reader_code, const std::string& words) {
+    const std::string before = bytes_of(file());
+    expect_error([&] { Store store(record()); }, store_code, words);
+    expect_error([&] { Reader reader(record()); }, reader_code, words);
+    EXPECT_EQ(bytes_of(file()), before);
+    EXPECT_EQ(std::distance(fs::directory_iterator(record()), fs::directory_iterator()), 1) << "no side files are left";
+  }
+  static void expect_error(const std::function<void()>& call, ErrorCode code, const std::string& words) {
+    try {
+      call();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  }
+};
+
+TEST_F(StoreTest, ANewerSchemaIsRefusedAndItsBytesStay) {
+  { Store store(record()); }
+  fs::remove(record() + "/.gitignore");
+  Database(file(), Database::Mode::kReadWrite).execute("PRAGMA user_version = 2");
+  expect_refused(ErrorCode::kConfig, ErrorCode::kConfig, "has schema version 2, this samerun knows up to 1: use a newer samerun");
+}
+
+TEST_F(StoreTest, RandomBytesAreRefusedAndStay) {
+  std::string noise(10'000, '\0');
+  for (std::size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * 2'654'435'761U >> 13);
+  put_file(noise);
+  expect_refused(ErrorCode::kCorruption, ErrorCode::kCorruption, "nothing was overwritten");
+}
+
+TEST_F(StoreTest, AShortFileIsRefusedAndStays) {
+  put_file("hello");
+  expect_refused(ErrorCode::kCorruption, ErrorCode::kCorruption, file());
+}
+
+TEST_F(StoreTest, ATruncatedRecordIsRefused) {
+  {
+    Store store(record());
+    for (int i = 0; i < 20; ++i) store.begin_run(new_run());
+  }
+  fs::remove(record() + "/.gitignore");
+  fs::resize_file(file(), fs::file_size(file()) / 2 + 100);
+  expect_error([&] { Store(record()).begin_run(new_run()); }, ErrorCode::kCorruption, file());
+}
+
+TEST_F(StoreTest, AnotherProgramsDatabaseIsRefusedAndStays) {
+  fs::create_directories(record());
+  Database(file(), Database::Mode::kCreate).execute("CREATE TABLE theirs (x); PRAGMA application_id = 7");
+  expect_refused(ErrorCode::kConfig, ErrorCode::kConfig, "not a Samerun record");
+}
+
+TEST_F(StoreTest, AFolderThatCannotBeMadeIsNamedWithAdvice) {
+  std::ofstream(folder_ + "/file").flush();
+  expect_error([&] { Store store(folder_ + "/file/record"); }, ErrorCode::kStorage, folder_ + "/file/record");
+  expect_error([&] { Store store(folder_ + "/file"); }, ErrorCode::kStorage, "SAMERUN_DIR");
+}
+
+TEST_F(StoreTest, AFolderWithoutWriteRightIsNamedWithAdvice) {
+  fs::create_directories(record());
+  fs::permissions(folder_, fs::perms(0755));
+  fs::permissions(record(), fs::perms(0555));
+  ChildProcess child({RECORDER_HELPER, "nobody", "open", record()});
+  const std::string said = child.line();
+  EXPECT_EQ(said.find("storage: "), 0U) << said;
+  EXPECT_NE(said.find(record()), std::string::npos) << said;
+  EXPECT_NE(said.find("not writable"), std::string::npos) << said;
+}
+
+TEST_F(StoreTest, AFullDiskIsAStorageErrorAndTheRecordStaysWhole) {
+  ChildProcess child({RECORDER_HELPER, "full", record()});
+  const std::string said = child.line();
+  EXPECT_EQ(said.find("storage: "), 0U) << said;
+  EXPECT_EQ(child.wait(), 3);
+  Store store(record());
+  EXPECT_EQ(Database(file(), Database::Mode::kReadOnly).text("PRAGMA integrity_check"), "ok");
+  EXPECT_GT(store.begin_run(new_run()), 0);
+}
+
+TEST_F(StoreTest, AReadOnlyRecordIsReadWhole) {
+  std::int64_t run = 0;
+  {
+    Store store(record());
+    run = store.begin_run(new_run());
+    StagingWriter writer(staging_options(store.staging_folder(run)));
+    for (int step = 0; step < 5; ++step) writer.on_step(step_number(step));
+    writer.on_run_end({5, "finished", ""});
+    store.end_run(run, "finished", 0, "", {});
+    // As a copy taken while the launcher runs: the newest rows are in the log.
+    ASSERT_TRUE(fs::exists(file() + "-wal"));
+    fs::create_directories(folder_ + "/copy");
+    fs::copy_file(file(), folder_ + "/copy/samerun.db");
+    fs::copy_file(file() + "-wal", folder_ + "/copy/samerun.db-wal");
+  }
+  EXPECT_FALSE(fs::exists(file() + "-wal"));
+  fs::permissions(folder_, fs::perms(0755));
+  for (const std::string& folder : {record(), folder_ + "/copy"}) {
+    fs::permissions(folder, fs::perms(0555));
+    ChildProcess child({RECORDER_HELPER, "nobody", "read", folder});
+    EXPECT_EQ(child.line(), std::to_string(run) + " 5") << folder;
+  }
+}
+
+TEST_F(StoreTest, APlainFileNameIsReadToo) {
+  { Store(record()).begin_run(new_run()); }
+  EXPECT_EQ(Reader(file()).runs().size(), 1U);
+}
+
+TEST_F(StoreTest, AMissingAndAnEmptyRecordAreSaid) {
+  expect_error([&] { Reader reader(record()); }, ErrorCode::kStorage, "no record at");
+  put_file("");
+  expect_error([&] { Reader reader(record()); }, ErrorCode::kConfig, "no run has been recorded");
+}
+
+TEST_F(StoreTest, VerdictsKeepTheirEvidence) {
+  Store store(record());
+  VerdictRow verdict;
+  verdict.group_id = "g";
+  verdict.candidate = 2;
+  verdict.reference = 1;
+  verdict.word = "different";
+  verdict.evidence.push_back({"gradient", "different", "raw", "w", 3, 1, std::numeric_limits<double>::infinity(), 0.5, "text"});
+  const std::int64_t id = store.add_verdict(verdict);
+  Database database(file(), Database::Mode::kReadOnly);
+  EXPECT_EQ(database.text("SELECT check_name || tensor || step || value_kind || limit_value FROM evidence WHERE verdict=" + std::to_string(id)),
+            "gradientw320.5");
+}
+
+TEST_F(StoreTest, RunsOfAGroupAreFound) {
+  Store store(record());
+  NewRun run = new_run(4);
+  run.group_id = "pair-1";
+  run.role = "candidate";
+  const std::int64_t candidate = store.begin_run(run);
+  store.begin_run(new_run());
+  const auto rows = Reader(record()).group("pair-1");
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].id, candidate);
+  EXPECT_EQ(rows[0].role, "candidate");
+  EXPECT_EQ(rows[0].world_size, 4);
+  EXPECT_EQ(rows[0].status, "starting");
+  store.heartbeat(candidate);
+  EXPECT_EQ(Reader(record()).run(candidate)->status, "running");
+}
+
+TEST(FileSystemTest, KnowsWhichOnesAreOfTheNetwork) {
+  for (const char* type : {"nfs", "cifs", "smb2", "lustre", "gpfs", "ceph"}) EXPECT_TRUE(is_network_file_system(type)) << type;
+  for (const char* type : {"ext4", "xfs", "tmpfs", "overlay", "0x1234", ""}) EXPECT_FALSE(is_network_file_system(type)) << type;
+  EXPECT_EQ(file_system_type("/nonexistent/folder"), "");
+  EXPECT_FALSE(file_system_type("/").empty());
+}
+
+}  // namespace
+}  // namespace samerun::recorder
