@@ -39,14 +39,27 @@ function(samerun_add_interface name)
   set_property(GLOBAL APPEND PROPERTY SAMERUN_INCLUDE_DIRS ${PROJECT_SOURCE_DIR}/${ARG_DIR}/include)
 endfunction()
 
-# samerun_add_test(NAME SOURCES ... LIBRARIES ... LABELS ...): one GoogleTest program a folder, its cases found by CTest.
+# samerun_add_test(NAME SOURCES ... LIBRARIES ... LABELS ... [TIMEOUT seconds] [PROCESSORS n] [SERIAL]): one GoogleTest program a folder, its
+# cases found by CTest. PROCESSORS: how many cores a case keeps busy. SERIAL: cases measure time, so nothing runs beside them.
 function(samerun_add_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  set(properties TIMEOUT 120)
+  if(ARG_TIMEOUT)
+    set(properties TIMEOUT ${ARG_TIMEOUT})
+  endif()
+  if(ARG_PROCESSORS)
+    list(APPEND properties PROCESSORS ${ARG_PROCESSORS})
+  endif()
+  if(ARG_SERIAL)
+    list(APPEND properties RUN_SERIAL TRUE)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main samerun_warnings)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_LIST ${name}_cases PROPERTIES ${properties})
+  # Set apart: gtest_discover_tests takes no property that is a list.
+  set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
+  file(CONFIGURE OUTPUT ${labels_file} @ONLY
+       CONTENT "if(@name@_cases)\n  set_tests_properties(\${@name@_cases} PROPERTIES LABELS \"@ARG_LABELS@\")\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
 endfunction()
