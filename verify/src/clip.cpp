@@ -51,6 +51,7 @@ class ClipArm {
   std::int64_t norms() const { return norms_; }
   std::int64_t clipped() const { return clipped_; }
   const std::string& notes() const { return notes_; }
+  const Closest& closest() const { return closest_; }
 
  private:
   // Without a call, and where the factor was 1, clipping leaves every bit alone.
@@ -98,6 +99,7 @@ class ClipArm {
           std::abs(step.norm_raw - norm), limit);
       return;
     }
+    closest_.see(std::abs(step.norm_raw - norm), limit, "norm, step " + std::to_string(step.step));
     judge_factor(step, unit);
   }
 
@@ -155,7 +157,7 @@ class ClipArm {
       for (std::size_t i = 0; i < folded.size(); ++i) squares += std::pow(folded[i] - step.clip_factor * raw.folded[i], 2);
       distance = std::max(distance, std::sqrt(squares));
     }
-    if (distance <= limit) return;
+    if (distance <= limit) return closest_.see(distance, limit, clipped.name + ", step " + std::to_string(step.step));
     findings_.different(at::kClipped, clipped.name, step.step, 0,
                         clipped.name + in_arm(arm_) + " after clipping is not its gradient times " + number(step.clip_factor) + ": off by " +
                             number(distance) + ", allowed are " + number(limit),
@@ -172,6 +174,7 @@ class ClipArm {
   bool whole_norm_ = true;
   std::int64_t norms_ = 0, clipped_ = 0;
   std::string notes_;
+  Closest closest_;
 };
 
 }  // namespace
@@ -184,11 +187,10 @@ CheckResult check_clip(const PairRecord& pair) {
     clip.run();
     if (arm != &pair.native) continue;
     if (clip.called() == 0) {
-      summary = "gradients were not clipped, and did not change after the reduction";
+      summary = "not clipped; unchanged after the reduction";
       continue;
     }
-    summary = "norm and factor of " + count_of(clip.norms(), "step") + ", " + count_of(clip.clipped(), "clipped gradient") +
-              " equal to factor times gradient" + clip.notes();
+    summary = count_of(clip.norms(), "norm") + " and factors, " + count_of(clip.clipped(), "clipped gradient") + clip.closest().text() + clip.notes();
     if (clip.norms() < static_cast<std::int64_t>(clip.called())) {
       findings.inconclusive(at::kNorm, {}, -1,
                             "gradients of " + std::to_string(clip.norms()) + " of the " + std::to_string(clip.called()) +

@@ -6,14 +6,16 @@
 #include <limits>
 #include <tuple>
 
+#include "numeric.h"
+
 namespace samerun::verify {
 namespace {
 
 constexpr std::size_t kMostLines = 200;
 
 // Stages in the order of a step. A hyperparameter has a stage of its own name, and acts where the settings do.
-constexpr std::array<std::string_view, 14> kOrder = {at::kInitial, at::kIds,     at::kSteps, at::kInputs,  at::kStream,   at::kLoss,   at::kWeights,
-                                                     at::kLocal,   at::kReduced, at::kNorm,  at::kClipped, at::kSettings, at::kUpdate, at::kState};
+constexpr std::array<std::string_view, 14> kOrder = {at::kInitial, at::kIds,     at::kSteps, at::kInputs,  at::kStream,   at::kWeights, at::kLoss,
+                                                     at::kLocal,   at::kReduced, at::kNorm,  at::kClipped, at::kSettings, at::kUpdate,  at::kState};
 
 // A change of state between two steps is filed under the later step, and comes before all that this step does.
 int stage_order(const Evidence& evidence) {
@@ -58,6 +60,16 @@ bool earlier(const Evidence& a, const Evidence& b) {
   const auto key_a = order_key(a), key_b = order_key(b);
   if (key_a != key_b) return key_a < key_b;
   return std::tie(a.rank, a.tensor, a.text) < std::tie(b.rank, b.tensor, b.text);
+}
+
+void Closest::see(double value, double limit, const std::string& place) {
+  if (limit <= 0 || value / limit <= share) return;
+  share = value / limit;
+  where = place;
+}
+
+std::string Closest::text() const {
+  return share > 0 ? "; closest " + number(share) + " of limit (" + where + ")" : "";
 }
 
 void Findings::add(Evidence evidence, std::string_view kind) {

@@ -17,8 +17,8 @@ inline constexpr const char* kIds = "sample ids";
 inline constexpr const char* kSteps = "steps";
 inline constexpr const char* kInputs = "inputs";
 inline constexpr const char* kStream = "random stream";
+inline constexpr const char* kWeights = "weights";  // before the loss, whose sum is weighted
 inline constexpr const char* kLoss = "loss";
-inline constexpr const char* kWeights = "weights";
 inline constexpr const char* kLocal = "local gradient";
 inline constexpr const char* kReduced = "reduced gradient";
 inline constexpr const char* kNorm = "norm";
@@ -30,6 +30,15 @@ inline constexpr const char* kState = "state";
 
 /// True when `a` comes before `b`: differences first, then the earlier step, the earlier stage, the larger excess.
 bool earlier(const Evidence& a, const Evidence& b);
+
+/// The closest that a clean comparison came to its limit: how much room is left is part of the answer.
+struct Closest {
+  double share = 0;  ///< Of the limit, 0 to 1.
+  std::string where;
+
+  void see(double value, double limit, const std::string& place);
+  std::string text() const;  ///< "; closest 0.12 of limit (place)", or nothing.
+};
 
 /// Collects what one check finds. A fault shows in many steps: one line is kept per (word, stage, tensor, rank, kind),
 /// with its earliest step and the number of the others, so the cost does not grow with the length of a run.

@@ -79,7 +79,7 @@ CheckResult check_gate0(const PairRecord& pair) {
   if (native == 0 && pair.native.candidate.first_rank_steps().size() > 1) {
     findings.inconclusive(at::kState, {}, -1, "the record holds no two consecutive steps of the candidate");
   }
-  return findings.finish("state after a step equal to the state before the next, " + count_of(native, "time") + " over all ranks" + notes);
+  return findings.finish("state from step to step, bitwise, " + count_of(native, "time") + notes);
 }
 
 }  // namespace samerun::verify

@@ -47,8 +47,7 @@ class Judge {
 
   std::int64_t kept() const { return kept_; }
   std::size_t weak() const { return weak_.size(); }
-  double closest() const { return closest_; }
-  const std::string& closest_where() const { return closest_where_; }
+  const Closest& closest() const { return closest_; }
 
  private:
   void judge(std::size_t i, int tensor) {
@@ -64,7 +63,7 @@ class Judge {
     }
     const double limit = kBandFactor * std::max(run_.noise(i, tensor), kUnit64 * cell->r_norm);
     if (cell->distance > limit) return exceeds(*cell, name, step, limit);
-    closer(*cell, name, step, limit);
+    closest_.see(cell->distance, limit, name + ", step " + std::to_string(step));
     if (cell->r_norm == 0) return;  // a zero gradient shows nothing
     if (limit / cell->r_norm <= kDecided) {
       powered_.insert(name);
@@ -72,12 +71,6 @@ class Judge {
       weak_.try_emplace(name,
                         "rounding noise at step " + std::to_string(step) + " is " + number(limit / kBandFactor / cell->r_norm) + " of the gradient");
     }
-  }
-
-  void closer(const Cell& cell, const std::string& name, std::int64_t step, double limit) {
-    if (limit <= 0 || cell.distance / limit <= closest_) return;
-    closest_ = cell.distance / limit;
-    closest_where_ = name + ", step " + std::to_string(step);
   }
 
   // A tensor that no sample of the step touched may have no gradient at all in one run and zeros in the other.
@@ -124,8 +117,7 @@ class Judge {
   std::set<std::string> powered_;
   std::map<std::string, std::string> weak_;
   std::int64_t kept_ = 0;
-  double closest_ = 0;
-  std::string closest_where_;
+  Closest closest_;
 };
 
 }  // namespace
@@ -149,9 +141,8 @@ CheckResult check_gradient(const PairRecord& pair, Decided& decided) {
                           "gradients of " + std::to_string(judge.kept()) + " of the " + std::to_string(run.steps().size()) +
                               " float64 steps were kept; `--record full` keeps all");
   }
-  std::string text = "float64, free-running over " + count_of(judge.kept(), "step") + ", noise from " +
-                     count_of(static_cast<std::int64_t>(pair.reruns.size()), "re-execution");
-  if (judge.closest() > 0) text += "; closest " + number(judge.closest()) + " of the limit (" + judge.closest_where() + ")";
+  std::string text = count_of(judge.kept(), "float64 step") + ", " + count_of(static_cast<std::int64_t>(pair.reruns.size()), "re-execution") +
+                     judge.closest().text();
   if (judge.weak() > 0) text += "; " + count_of(static_cast<std::int64_t>(judge.weak()), "tensor") + " left to tier S";
   return findings.finish(text);
 }

@@ -75,7 +75,7 @@ CheckResult check_initial(const PairRecord& pair) {
     const auto compared = compare_arm(pair, *arm, findings);
     if (arm == &pair.native) native = compared;
   }
-  return findings.finish(count_of(native, "tensor") + " over all ranks start from the reference's bits");
+  return findings.finish(count_of(native, "tensor") + " of all ranks against the reference's, bitwise");
 }
 
 }  // namespace samerun::verify

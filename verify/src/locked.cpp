@@ -24,11 +24,6 @@ constexpr Stage kStages[] = {{"local", at::kLocal, "local gradient"},     {"redu
                              {"update", at::kUpdate, "update"},           {"moment1", at::kState, "first moment"},
                              {"moment2", at::kState, "second moment"},    {"loss", at::kLoss, "sum of losses"}};
 
-struct Closest {
-  double share = 0;  // of the limit
-  std::string where;
-};
-
 class LockedArm {
  public:
   LockedArm(const PairRecord& pair, const Arm& arm, Findings& findings)
@@ -130,8 +125,7 @@ class LockedArm {
     }
     const double limit = limit_of(row);
     if (row.distance <= limit) {
-      if (limit > 0 && row.distance / limit > closest_.share)
-        closest_ = {row.distance / limit, std::string(stage.what) + (row.name.empty() ? "" : ", " + row.name)};
+      closest_.see(row.distance, limit, std::string(stage.what) + (row.name.empty() ? "" : ", " + row.name));
       return;
     }
     std::string text = what + " is off by " + number(row.distance) + ", allowed are " + number(limit);
@@ -180,14 +174,11 @@ class LockedArm {
 };
 
 std::string summary_of(const LockedArm& arm, const std::set<std::int64_t>& steps) {
-  std::string text = "tier S";
-  const auto without = arm.without_update().size();
-  if (!steps.empty())
-    text += " at step " + std::to_string(*steps.begin()) + (steps.size() > 1 ? " and " + std::to_string(steps.size() - 1) + " more" : "");
-  text += ": " + std::to_string(arm.equal_digests()) + " of " + std::to_string(arm.digests()) + " local gradients equal bit for bit";
-  if (without > 0) text += "; updates of " + count_of(static_cast<std::int64_t>(without), "tensor") + " left to the float64 runs";
-  if (arm.closest().share > 0) text += "; closest " + number(arm.closest().share) + " of the limit (" + arm.closest().where + ")";
-  return text;
+  std::string text = steps.empty() ? "tier S" : "step " + std::to_string(*steps.begin());
+  if (steps.size() > 1) text += " and " + std::to_string(steps.size() - 1) + " more";
+  text += ": " + std::to_string(arm.equal_digests()) + " of " + std::to_string(arm.digests()) + " local gradients bitwise" + arm.closest().text();
+  const auto without = static_cast<std::int64_t>(arm.without_update().size());
+  return without == 0 ? text : text + "; updates of " + count_of(without, "tensor") + " left to the float64 runs";
 }
 
 }  // namespace
@@ -195,7 +186,7 @@ std::string summary_of(const LockedArm& arm, const std::set<std::int64_t>& steps
 CheckResult check_locked(const PairRecord& pair, Decided& decided) {
   Findings findings("locked");
   if (pair.whole_reference) {
-    return findings.finish("not applicable: the reference takes the step's samples at once; the verdict rests on the float64 runs");
+    return findings.finish("not applicable to whole batches; rests on the float64 runs");
   }
   LockedArm native(pair, pair.native, findings);
   native.run();

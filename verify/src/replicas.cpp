@@ -14,16 +14,16 @@ namespace {
 
 struct Replicated {
   const char* what;
+  const char* one;        // of one tensor
   const char* stage;      // of the finding
   const char* row_stage;  // of the tensor rows that name the tensor; null where there are none
   Digest Step::*digest;
 };
-constexpr Replicated kReplicated[] = {{"parameters and buffers before the step", at::kState, nullptr, &Step::root_before},
-                                      {"reduced gradients", at::kReduced, stage::kRaw, &Step::root_raw},
-                                      {"clipped gradients", at::kClipped, stage::kClipped, &Step::root_clipped},
-                                      {"updates", at::kUpdate, stage::kUpdate, &Step::root_update},
-                                      {"parameters and buffers", at::kState, stage::kState, &Step::root_after},
-                                      {"optimizer state", at::kState, nullptr, &Step::root_moments_after}};
+constexpr Replicated kReplicated[] = {{"reduced gradients", "reduced gradient", at::kReduced, stage::kRaw, &Step::root_raw},
+                                      {"clipped gradients", "clipped gradient", at::kClipped, stage::kClipped, &Step::root_clipped},
+                                      {"updates", "update", at::kUpdate, stage::kUpdate, &Step::root_update},
+                                      {"parameters and buffers", "value", at::kState, stage::kState, &Step::root_after},
+                                      {"optimizer state", "state", at::kState, nullptr, &Step::root_moments_after}};
 
 struct ReplicatedNumber {
   const char* what;
@@ -63,14 +63,25 @@ class RootFinder {
   }
 
   void add(const Replicated& what, const std::string& tensor, std::int64_t step, int rank) {
-    const std::string text = (tensor.empty() ? std::string(what.what) : tensor + ": " + what.what) + in_arm(arm_) + " on rank " +
-                             std::to_string(rank) + " differ from rank 0's from step " + std::to_string(step) + " on";
+    const std::string from = in_arm(arm_) + " on rank " + std::to_string(rank);
+    const std::string since = " from rank 0's from step " + std::to_string(step) + " on";
+    std::string text = what.what + from + " differ" + since;
+    if (!tensor.empty()) text = "the " + std::string(what.one) + " of " + tensor + from + " differs" + since;
+    if (what.stage == std::string(at::kState) && !tensor.empty() && parameters().count(tensor) == 0) {
+      text += "; it is a buffer, such as running statistics, that each rank keeps for itself";
+    }
     findings_.add({{}, Verdict::kDifferent, what.stage, tensor, step, rank, 0, 0, text}, what.what);
+  }
+
+  const std::map<std::string, TensorFact>& parameters() {
+    if (parameters_.empty()) parameters_ = tensor_facts(pair_.reader, arm_.candidate.id(), stage::kRaw);
+    return parameters_;
   }
 
   const PairRecord& pair_;
   const Arm& arm_;
   Findings& findings_;
+  std::map<std::string, TensorFact> parameters_;
   std::set<std::pair<std::string, int>> named_;
   std::map<std::pair<std::string, std::int64_t>, std::vector<TensorDifference>> rows_;
 };
@@ -183,9 +194,8 @@ CheckResult check_replicas(const PairRecord& pair) {
     streams_differ(*arm, findings);
     local_gradients_differ(pair, *arm, findings);
   }
-  return findings.finish(pair.native.candidate.world() == 1
-                             ? "one rank: nothing to compare"
-                             : "gradients, clip factor, state and optimizer state of all ranks equal to rank 0's, " + count_of(native, "comparison"));
+  return findings.finish(pair.native.candidate.world() == 1 ? "one rank: nothing to compare"
+                                                            : "ranks against rank 0, bitwise, " + count_of(native, "time"));
 }
 
 }  // namespace samerun::verify

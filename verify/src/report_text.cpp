@@ -99,9 +99,13 @@ std::string to_text(const Report& report, bool color) {
   lines.push_back(colored(report.verdict, word, color) + cut(header, kColumns - word.size()));
   for (auto& line : wrapped(report.summary, "", kSummaryLines)) lines.push_back(std::move(line));
   lines.emplace_back("check       word          what was compared");
+  // a table of its own may take two lines a check; findings need the room more
+  const std::size_t most = all_findings(report).empty() ? 2 : 1;
   for (const auto& check : report.checks) {
     const std::string name = padded(check.name, 12), of_check = padded(std::string(to_string(check.word)), 14);
-    lines.push_back(name + colored(check.word, of_check, color) + cut(printable(check.summary), kColumns - name.size() - of_check.size()));
+    const auto summary = wrapped(check.summary, std::string(name.size() + of_check.size(), ' '), most);
+    lines.push_back(name + colored(check.word, of_check, color) + (summary.empty() ? "" : summary.front().substr(name.size() + of_check.size())));
+    lines.insert(lines.end(), summary.begin() + (summary.empty() ? 0 : 1), summary.end());
   }
   const std::size_t after = report.not_exercised.empty() ? 0 : std::min(report.not_exercised.size() + 1, kNotExercisedLines);
   add_findings(report, kLines - std::min(kLines, lines.size() + after), lines);

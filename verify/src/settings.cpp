@@ -202,8 +202,7 @@ CheckResult check_settings(const PairRecord& pair, Decided& decided) {
       findings.inconclusive(at::kSettings, {}, -1, "the record holds no learning rates" + in_arm(*arm));
     }
   }
-  return findings.finish(count_of(decided.steps, "step") +
-                         ": sample counts, weights, learning rate, weight decay, betas and epsilon compared bit for bit");
+  return findings.finish(count_of(decided.steps, "step") + ": counts, weights, hyperparameters, bitwise");
 }
 
 }  // namespace samerun::verify

@@ -191,9 +191,8 @@ CheckResult check_sharding(const PairRecord& pair) {
     check_passes(*arm, findings, counts);
     compare_shards(pair, *arm, findings, counts);
   }
-  return findings.finish(count_of(native.samples, "sample") + " in " + std::to_string(native.batches) + " batches" + " of " +
-                         std::to_string(native.passes) + " passes" +
-                         (pair.whole_reference ? " compared step by step" : " compared with the reference") + native.notes);
+  return findings.finish(count_of(native.samples, "sample") + ", " + std::to_string(native.batches) +
+                         (pair.same_micro_batches ? " batches, " : " steps, ") + std::to_string(native.passes) + " passes, id by id" + native.notes);
 }
 
 }  // namespace samerun::verify
