@@ -101,7 +101,8 @@ void train(int argc, char** argv) {
 
   Net model;
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(4e-3).weight_decay(0.01));
-  auto schedule = samerun::linear_warmup_decay(optimizer, 10, arguments.epochs * train_loader.steps());
+  const auto total_steps = arguments.epochs * train_loader.steps();
+  auto schedule = samerun::linear_warmup_decay(optimizer, std::min<std::int64_t>(10, total_steps / 4), total_steps);
   auto [net, opt, sched] = accelerator.prepare(model, optimizer, schedule);  // samerun
 
   for (auto epoch : accelerator.epochs(arguments.epochs)) {

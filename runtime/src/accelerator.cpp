@@ -15,28 +15,46 @@ Accelerator::Accelerator(Options options) : engine_(std::make_unique<detail::Eng
 }
 Accelerator::~Accelerator() = default;
 
-int Accelerator::rank() const { return engine_->launch.rank; }
-int Accelerator::world_size() const { return engine_->launch.world_size; }
-int Accelerator::local_rank() const { return engine_->launch.local_rank; }
+int Accelerator::rank() const {
+  return engine_->launch.rank;
+}
+int Accelerator::world_size() const {
+  return engine_->launch.world_size;
+}
+int Accelerator::local_rank() const {
+  return engine_->launch.local_rank;
+}
 
 Loader Accelerator::prepare_loader(std::shared_ptr<Dataset> dataset, const LoaderOptions& options) {
   if (!dataset) throw Error(ErrorCode::kInvalidArgument, "prepare_loader() was given no dataset", {}, rank());
   return Loader(std::make_shared<detail::LoaderImpl>(*engine_, std::move(dataset), options));
 }
 
-void Accelerator::prepare_module(std::shared_ptr<torch::nn::Module> module, torch::optim::Optimizer& optimizer) { engine_->prepare(std::move(module), optimizer); }
-Optimizer Accelerator::optimizer_handle() { return Optimizer(engine_.get()); }
-Scheduler Accelerator::scheduler_handle(std::function<void()> advance) { return Scheduler(engine_.get(), std::move(advance)); }
+void Accelerator::prepare_module(std::shared_ptr<torch::nn::Module> module, torch::optim::Optimizer& optimizer) {
+  engine_->prepare(std::move(module), optimizer);
+}
+Optimizer Accelerator::optimizer_handle() {
+  return Optimizer(engine_.get());
+}
+Scheduler Accelerator::scheduler_handle(std::function<void()> advance) {
+  return Scheduler(engine_.get(), std::move(advance));
+}
 
-Epochs Accelerator::epochs(std::int64_t count) { return Epochs(engine_.get(), count); }
+Epochs Accelerator::epochs(std::int64_t count) {
+  return Epochs(engine_.get(), count);
+}
 
 Window Accelerator::accumulate() {
   engine_->enter_window();
   return Window(engine_.get(), engine_->current.last);
 }
 
-void Accelerator::backward(const at::Tensor& loss, double weight) { engine_->backward(loss, weight); }
-double Accelerator::clip_grad_norm(double max_norm) { return engine_->clip(max_norm); }
+void Accelerator::backward(const at::Tensor& loss, double weight) {
+  engine_->backward(loss, weight);
+}
+double Accelerator::clip_grad_norm(double max_norm) {
+  return engine_->clip(max_norm);
+}
 
 void Accelerator::print(const std::string& line) const {
   if (is_main_process()) std::cout << line << std::endl;
@@ -56,13 +74,17 @@ Epochs::Iterator& Epochs::Iterator::operator++() {
   engine_->epoch = epoch_;
   return *this;
 }
-bool Epochs::Iterator::operator!=(const Iterator& end) const { return epoch_ < end.epoch_ && !engine_->stopping; }
+bool Epochs::Iterator::operator!=(const Iterator& end) const {
+  return epoch_ < end.epoch_ && !engine_->stopping;
+}
 
 Epochs::Iterator Epochs::begin() const {
   engine_->epochs_in_use = true;
   engine_->epoch = 0;
   return Iterator(engine_, 0);
 }
-Epochs::Iterator Epochs::end() const { return Iterator(engine_, count_); }
+Epochs::Iterator Epochs::end() const {
+  return Iterator(engine_, count_);
+}
 
 }  // namespace samerun

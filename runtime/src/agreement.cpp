@@ -43,8 +43,10 @@ void compare(const std::string& what, const std::vector<std::string>& first, con
     const auto a = i < first.size() ? first[i] : std::string("(nothing)");
     const auto b = i < other.size() ? other[i] : std::string("(nothing)");
     if (a == b) continue;
-    throw Error(ErrorCode::kRendezvous, what + " differ over ranks: rank 0 has '" + a + "', rank " + std::to_string(other_rank) + " has '" + b + "'; every rank must run the same program with the same settings", {},
-                rank);
+    throw Error(ErrorCode::kRendezvous,
+                what + " differ over ranks: rank 0 has '" + a + "', rank " + std::to_string(other_rank) + " has '" + b +
+                    "'; every rank must run the same program with the same settings",
+                {}, rank);
   }
 }
 

@@ -1,6 +1,6 @@
+#include <torch/types.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
-#include <torch/types.h>
 
 #include <unordered_map>
 
@@ -14,16 +14,19 @@ constexpr std::int64_t kFirstBucketBytes = 1 << 20;  // c10d's own: the first bu
 
 class C10dReducer final : public GradientReducer {
  public:
-  C10dReducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options, const Seams& seams, LocalObserver observe)
+  C10dReducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options, const Seams& seams,
+              LocalObserver observe)
       : model_(model), communicator_(std::move(communicator)), options_(options), seams_(seams), observe_(std::move(observe)) {
     const auto parameters = model_.parameter_tensors();
     for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i].unsafeGetTensorImpl()] = i;
     const std::vector<bool> sparse(parameters.size(), false);
-    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {static_cast<std::size_t>(kFirstBucketBytes), static_cast<std::size_t>(options.bucket_bytes)}, sparse));
+    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
+        parameters, {static_cast<std::size_t>(kFirstBucketBytes), static_cast<std::size_t>(options.bucket_bytes)}, sparse));
     std::reverse(buckets.begin(), buckets.end());  // backward reaches the last layers first
-    reducer_ = std::make_unique<c10d::Reducer>(parameters, std::move(buckets), communicator_->group(), sparse, options.bucket_bytes, options.find_unused,
-                                               /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{}, kFirstBucketBytes, false, false,
-                                               std::vector<std::int64_t>{});
+    reducer_ =
+        std::make_unique<c10d::Reducer>(parameters, std::move(buckets), communicator_->group(), sparse, options.bucket_bytes, options.find_unused,
+                                        /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{}, kFirstBucketBytes, false,
+                                        false, std::vector<std::int64_t>{});
     reducer_->register_comm_hook(std::make_unique<Hook>(*this));
   }
 
@@ -76,16 +79,17 @@ class C10dReducer final : public GradientReducer {
     std::string names;
     int count = 0;
     for (std::size_t i = 0; i < reached_.size(); ++i) {
-      if (!reached_[i] && !model_.parameters()[i].tensor.grad().defined() && ++count <= 8) names += (names.empty() ? "" : ", ") + model_.parameters()[i].name;
+      if (!reached_[i] && !model_.parameters()[i].tensor.grad().defined() && ++count <= 8)
+        names += (names.empty() ? "" : ", ") + model_.parameters()[i].name;
     }
     bool complete = true;
     for (const bool reached : reached_) complete = complete && reached;
     if (complete) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                "backward() reached no gradient for " + (names.empty() ? std::string("some parameters") : names) +
-                    (count > 8 ? " and others" : "") +
-                    "; freeze what is not trained (requires_grad_(false)), or set options.find_unused_parameters = true where a branch is skipped on purpose",
-                {}, communicator_->rank());
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "backward() reached no gradient for " + (names.empty() ? std::string("some parameters") : names) + (count > 8 ? " and others" : "") +
+            "; freeze what is not trained (requires_grad_(false)), or set options.find_unused_parameters = true where a branch is skipped on purpose",
+        {}, communicator_->rank());
   }
 
   /// A test's seam sees all local gradients at once, so there is nothing to overlap.
@@ -96,7 +100,7 @@ class C10dReducer final : public GradientReducer {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) gradients[i] = at::zeros_like(parameters[i].tensor);
     }
-    seams_.before_reduction(gradients, micro.step, communicator_->rank());
+    seams_.before_reduction(gradients, {micro.local_denominator, micro.step, communicator_->rank(), communicator_->world_size()});
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       gradients[i] = gradients[i].contiguous();
       communicator_->all_reduce(gradients[i], Reduction::kSum).wait();
@@ -118,8 +122,8 @@ class C10dReducer final : public GradientReducer {
 
 }  // namespace
 
-std::unique_ptr<GradientReducer> make_c10d_reducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options, const Seams& seams,
-                                                   LocalObserver observe) {
+std::unique_ptr<GradientReducer> make_c10d_reducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options,
+                                                   const Seams& seams, LocalObserver observe) {
   return std::make_unique<C10dReducer>(model, std::move(communicator), options, seams, std::move(observe));
 }
 

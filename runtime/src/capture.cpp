@@ -60,7 +60,8 @@ TensorTrace trace_of(const std::string& name, const at::Tensor& tensor, const Ca
   if (options.norms) trace.norm = norm_of(tensor);
   if (options.sketches && tensor.is_floating_point()) {
     const auto values = readable(tensor);
-    trace.sketch = values.scalar_type() == at::kFloat ? sketch(span_of<float>(values), name, 0, values.numel()) : sketch(span_of<double>(values), name, 0, values.numel());
+    trace.sketch = values.scalar_type() == at::kFloat ? sketch(span_of<float>(values), name, 0, values.numel())
+                                                      : sketch(span_of<double>(values), name, 0, values.numel());
   }
   return trace;
 }

@@ -37,7 +37,9 @@ std::string program_id() {
   return to_hex(digest_text(bytes));
 }
 
-std::string yes_no(bool value) { return value ? "true" : "false"; }
+std::string yes_no(bool value) {
+  return value ? "true" : "false";
+}
 
 }  // namespace
 
@@ -45,9 +47,11 @@ Engine::Engine(Options given) : options(std::move(given)), launch(read_launch_en
   if (!options.observers) options.observers = std::make_shared<ObserverList>();
   uncaught_at_start_ = std::uncaught_exceptions();
   say_hello(launch);
-  if (terminating_engine != nullptr) throw Error(ErrorCode::kInvalidArgument, "a process has one Accelerator; keep the first and pass it on", {}, launch.rank);
+  if (terminating_engine != nullptr)
+    throw Error(ErrorCode::kInvalidArgument, "a process has one Accelerator; keep the first and pass it on", {}, launch.rank);
   if (mode.replay_world > 0 && launch.world_size > 1)
-    throw Error(ErrorCode::kConfig, std::string(env::kReplayWorld) + " is for a run of one rank", {{"world_size", std::to_string(launch.world_size)}}, launch.rank);
+    throw Error(ErrorCode::kConfig, std::string(env::kReplayWorld) + " is for a run of one rank", {{"world_size", std::to_string(launch.world_size)}},
+                launch.rank);
   if (seam_decorator != nullptr) seam_decorator(seams);
   if (launch.threads) at::set_num_threads(*launch.threads);
   terminating_engine = this;
@@ -144,7 +148,8 @@ void Engine::announce() {
 }
 
 void Engine::prepare(std::shared_ptr<torch::nn::Module> module, torch::optim::Optimizer& optimizer) {
-  if (prepared()) throw Error(ErrorCode::kInvalidArgument, "prepare() was called twice: an Accelerator trains one model with one optimizer", {}, rank());
+  if (prepared())
+    throw Error(ErrorCode::kInvalidArgument, "prepare() was called twice: an Accelerator trains one model with one optimizer", {}, rank());
   model_ = Trainable(*module);
   if (model_.parameters().empty()) throw Error(ErrorCode::kInvalidArgument, "the model has no parameter that requires a gradient", {}, rank());
   module_ = std::move(module);
@@ -211,11 +216,13 @@ void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool trainin
   current.slot.batch.ids.clear();  // the loader's record has them
   if (training) {
     current.last = slot.last;
-    if (seams.window_end) current.last = seams.window_end(slot.last, window.local_rounds + 1, options.accumulation_steps.value(), position.optimizer_step);
+    if (seams.window_end)
+      current.last = seams.window_end(slot.last, window.local_rounds + 1, options.accumulation_steps.value(), position.optimizer_step);
     position.epoch = pass_epoch;
     position.batch_index = slot.batch.global_index;
   }
-  StreamName name{static_cast<std::uint64_t>(options.seed.value()), slot.batch.filler ? std::string_view("filler") : std::string_view(purpose), pass_epoch, slot.batch.global_index};
+  StreamName name{static_cast<std::uint64_t>(options.seed.value()), slot.batch.filler ? std::string_view("filler") : std::string_view(purpose),
+                  pass_epoch, slot.batch.global_index};
   if (seams.stream) name = seams.stream(name, rank());
   seed_generator(stream_seed(name));
   if (mode.whole && training && !warned_random_) random_before_ = generator_state_digest();

@@ -24,10 +24,10 @@ namespace samerun::detail {
 struct CurrentBatch {
   bool valid = false;
   bool training = false;
-  bool entered = false;    ///< accumulate() was called.
-  bool backward = false;   ///< backward() was called.
-  bool last = false;       ///< Ends its window.
-  std::int64_t rows = 0;   ///< Rows of data, padding included.
+  bool entered = false;   ///< accumulate() was called.
+  bool backward = false;  ///< backward() was called.
+  bool last = false;      ///< Ends its window.
+  std::int64_t rows = 0;  ///< Rows of data, padding included.
   std::int64_t real = 0;
   Slot slot;
 };
@@ -38,8 +38,8 @@ struct WindowState {
   std::int64_t samples = 0, micro_batches = 0;
   std::int64_t local_rounds = 0;
   double local_denominator = 0;
-  double absolute_numerator = 0;   ///< Sum of |weight * loss|, for the S1 bound of the loss.
-  bool reduced = false;            ///< The last backward() was done; gradients are final.
+  double absolute_numerator = 0;  ///< Sum of |weight * loss|, for the S1 bound of the loss.
+  bool reduced = false;           ///< The last backward() was done; gradients are final.
   bool drew_random = false;
   double norm = -1, clip_max = -1, clip_factor = 1;
 };
@@ -114,7 +114,7 @@ class Engine {
   std::vector<GroupStep> groups_;  ///< Settings at the step's start.
   Step step_;                      ///< Row of the step under way.
   std::vector<TensorTrace> raw_traces_;
-  StepCapture capture_;            ///< Full tensors of a locked step.
+  StepCapture capture_;  ///< Full tensors of a locked step.
   std::uint64_t random_before_ = 0;
   bool warned_random_ = false;
   bool ended_ = false;

@@ -12,13 +12,16 @@
 namespace samerun::detail {
 namespace {
 
-[[noreturn]] void misuse(const std::string& text, int rank) { throw Error(ErrorCode::kInvalidArgument, text, {}, rank); }
+[[noreturn]] void misuse(const std::string& text, int rank) {
+  throw Error(ErrorCode::kInvalidArgument, text, {}, rank);
+}
 
 }  // namespace
 
 void Engine::enter_window() {
   if (!prepared()) misuse("accumulate() comes after prepare(model, optimizer, ...)", rank());
-  if (!current.valid || !current.training) misuse("accumulate() handles the current batch of a training loader: call it inside `for (auto& batch : loader)`", rank());
+  if (!current.valid || !current.training)
+    misuse("accumulate() handles the current batch of a training loader: call it inside `for (auto& batch : loader)`", rank());
   if (current.entered) misuse("accumulate() was entered twice for one batch: call it once per batch, around forward and backward", rank());
   current.entered = true;
 }
@@ -36,17 +39,20 @@ void Engine::count_batch(const at::Tensor& loss, double weight) {
 
 void Engine::backward(const at::Tensor& loss, double weight) {
   if (!prepared()) misuse("backward() comes after prepare(model, optimizer, ...)", rank());
-  if (!current.valid || !current.training) misuse("backward() needs the current batch of a training loader: call it inside `for (auto& batch : loader)`", rank());
+  if (!current.valid || !current.training)
+    misuse("backward() needs the current batch of a training loader: call it inside `for (auto& batch : loader)`", rank());
   if (current.backward) misuse("backward() was called twice for one batch: add the losses and call it once", rank());
   if (!loss.defined() || loss.numel() != 1) misuse("backward() takes a scalar loss: reduce it with a mean over the batch first", rank());
   if (std::isnan(weight)) weight = static_cast<double>(current.real);
-  if (!std::isfinite(weight) || weight < 0) misuse("the weight of a loss must be a finite number of at least 0, not " + std::to_string(weight), rank());
+  if (!std::isfinite(weight) || weight < 0)
+    misuse("the weight of a loss must be a finite number of at least 0, not " + std::to_string(weight), rank());
   if (seams.weight) weight = seams.weight(weight, {current.real, position.optimizer_step, rank(), plan_world(), options.accumulation_steps.value()});
   current.backward = true;
   note_whole_reference();
   count_batch(loss, weight);
   const auto step = position.optimizer_step;
-  const MicroBatch micro{current.slot.accumulator, current.slot.micro_index, step, current.last, recording() && mode.locked(step) && mode.variation == 0 && !mode.whole};
+  const MicroBatch micro{current.slot.accumulator, current.slot.micro_index, step, current.last, window.local_denominator,
+                         recording() && mode.locked(step) && mode.variation == 0 && !mode.whole};
   const auto weighted = loss * weight;
   try {
     if (micro.last) {
@@ -79,7 +85,8 @@ void Engine::reduce_window(const at::Tensor& loss, const MicroBatch& micro) {
   if (window.denominator == 0) misuse("all weights of the window are 0: there is nothing to divide by", rank());
   double scale = 1.0 / window.denominator;
   if (seams.scale) {
-    scale = seams.scale(scale, {window.denominator, window.local_denominator, window.local_rounds, options.accumulation_steps.value(), micro.step, rank(), plan_world()});
+    scale = seams.scale(scale, {window.denominator, window.local_denominator, window.local_rounds, options.accumulation_steps.value(), micro.step,
+                                rank(), plan_world()});
   }
   const torch::NoGradGuard guard;
   std::vector<at::Tensor> present;
@@ -87,13 +94,15 @@ void Engine::reduce_window(const at::Tensor& loss, const MicroBatch& micro) {
     if (gradient.defined()) present.push_back(gradient);
   }
   at::_foreach_mul_(present, scale);
-  if (seams.after_reduction) seams.after_reduction(present, micro.step, rank());
+  if (seams.after_reduction) seams.after_reduction(present, {window.local_denominator, micro.step, rank(), launch.world_size});
   window.reduced = true;
   capture_gradients(stage::kRaw);
 }
 
 double Engine::clip(double max_norm) {
-  if (!at_window_end()) misuse("clip_grad_norm() inside a window: the gradients are not complete; write `if (window.sync_gradients()) accelerator.clip_grad_norm(...)`", rank());
+  if (!at_window_end())
+    misuse("clip_grad_norm() inside a window: the gradients are not complete; write `if (window.sync_gradients()) accelerator.clip_grad_norm(...)`",
+           rank());
   if (!window.reduced) misuse("clip_grad_norm() comes after backward()", rank());
   if (!(max_norm > 0)) misuse("clip_grad_norm() takes a limit above 0", rank());
   const torch::NoGradGuard guard;

@@ -35,16 +35,21 @@ at::Tensor gather_rows(detail::Communicator& communicator, const at::Tensor& ten
 
 }  // namespace
 
-at::Tensor Accelerator::gather(const at::Tensor& tensor) { return gather_rows(*engine_->communicator, tensor); }
+at::Tensor Accelerator::gather(const at::Tensor& tensor) {
+  return gather_rows(*engine_->communicator, tensor);
+}
 
 at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
   const auto& current = engine_->current;
-  if (!current.valid) throw Error(ErrorCode::kInvalidArgument, "gather_for_metrics() gathers rows of a loader's current batch: call it inside `for (auto& batch : loader)`", {}, rank());
-  if (tensor.dim() == 0 || tensor.size(0) != current.rows)
+  if (!current.valid)
     throw Error(ErrorCode::kInvalidArgument,
-                "gather_for_metrics() takes one row a sample, so that padding can be removed; a value already reduced over the batch cannot be trimmed "
-                "(reduce after gathering)",
-                {{"rows", std::to_string(tensor.dim() == 0 ? 0 : tensor.size(0))}, {"batch rows", std::to_string(current.rows)}}, rank());
+                "gather_for_metrics() gathers rows of a loader's current batch: call it inside `for (auto& batch : loader)`", {}, rank());
+  if (tensor.dim() == 0 || tensor.size(0) != current.rows)
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "gather_for_metrics() takes one row a sample, so that padding can be removed; a value already reduced over the batch cannot be trimmed "
+        "(reduce after gathering)",
+        {{"rows", std::to_string(tensor.dim() == 0 ? 0 : tensor.size(0))}, {"batch rows", std::to_string(current.rows)}}, rank());
   return gather_rows(*engine_->communicator, tensor.narrow(0, 0, current.real));
 }
 
@@ -61,13 +66,16 @@ at::Tensor Accelerator::reduce(const at::Tensor& tensor, ReduceOp op) {
 
 void Accelerator::broadcast(at::Tensor& tensor, int root) {
   const torch::NoGradGuard guard;
-  if (root < 0 || root >= world_size()) throw Error(ErrorCode::kInvalidArgument, "broadcast() from a rank that does not exist", {{"root", std::to_string(root)}}, rank());
+  if (root < 0 || root >= world_size())
+    throw Error(ErrorCode::kInvalidArgument, "broadcast() from a rank that does not exist", {{"root", std::to_string(root)}}, rank());
   detail::require_agreement(*engine_->communicator, "the tensors given to broadcast()", {"dtype and shape=" + shape_word(tensor, 0)});
   auto values = tensor.detach().contiguous();
   engine_->communicator->broadcast(values, root);
   if (!values.is_same(tensor)) tensor.copy_(values);
 }
 
-void Accelerator::wait_for_everyone() { engine_->communicator->barrier(); }
+void Accelerator::wait_for_everyone() {
+  engine_->communicator->barrier();
+}
 
 }  // namespace samerun

@@ -10,11 +10,18 @@
 
 namespace samerun {
 
-void Optimizer::step() { engine_->step_optimizer(); }
-void Optimizer::zero_grad() { engine_->zero_gradients(); }
-bool Optimizer::step_was_skipped() const { return engine_->last_step_skipped; }
+void Optimizer::step() {
+  engine_->step_optimizer();
+}
+void Optimizer::zero_grad() {
+  engine_->zero_gradients();
+}
+bool Optimizer::step_was_skipped() const {
+  return engine_->last_step_skipped;
+}
 
-LrSchedule::LrSchedule(torch::optim::Optimizer& optimizer, std::function<double(std::int64_t)> factor) : optimizer_(&optimizer), factor_(std::move(factor)) {
+LrSchedule::LrSchedule(torch::optim::Optimizer& optimizer, std::function<double(std::int64_t)> factor)
+    : optimizer_(&optimizer), factor_(std::move(factor)) {
   for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) base_.push_back(detail::learning_rate(optimizer, i));
   apply();
 }
@@ -36,7 +43,8 @@ LrSchedule linear_warmup(torch::optim::Optimizer& optimizer, std::int64_t warmup
 
 LrSchedule linear_warmup_decay(torch::optim::Optimizer& optimizer, std::int64_t warmup_steps, std::int64_t total_steps) {
   if (warmup_steps < 0 || total_steps <= warmup_steps)
-    throw Error(ErrorCode::kInvalidArgument, "a schedule needs 0 <= warmup_steps < total_steps", {{"warmup_steps", std::to_string(warmup_steps)}, {"total_steps", std::to_string(total_steps)}});
+    throw Error(ErrorCode::kInvalidArgument, "a schedule needs 0 <= warmup_steps < total_steps",
+                {{"warmup_steps", std::to_string(warmup_steps)}, {"total_steps", std::to_string(total_steps)}});
   return LrSchedule(optimizer, [warmup_steps, total_steps](std::int64_t step) {
     if (step < warmup_steps) return static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
     return std::max(0.0, static_cast<double>(total_steps - step) / static_cast<double>(total_steps - warmup_steps));

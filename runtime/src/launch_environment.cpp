@@ -71,7 +71,8 @@ std::set<std::int64_t> steps_from(const std::string& text) {
     const auto word = text.substr(at, comma - at);
     char* end = nullptr;
     const auto step = std::strtoll(word.c_str(), &end, 10);
-    if (word.empty() || *end != '\0' || step < 0) throw Error(ErrorCode::kConfig, std::string(env::kLockedSteps) + " is not a list of steps", {{"text", text}});
+    if (word.empty() || *end != '\0' || step < 0)
+      throw Error(ErrorCode::kConfig, std::string(env::kLockedSteps) + " is not a list of steps", {{"text", text}});
     steps.insert(step);
     at = comma + 1;
   }
@@ -84,7 +85,8 @@ void read_shadow(Mode& mode) {
   char* end = nullptr;
   mode.shadow_least = std::strtoll(text->c_str(), &end, 10);
   if (*end == ':') mode.shadow_most = std::strtoll(end + 1, &end, 10);
-  if (*end != '\0' || mode.shadow_least < 1 || mode.shadow_most < 1) throw Error(ErrorCode::kConfig, std::string(env::kShadow) + " must be LEAST:MOST", {{"text", *text}});
+  if (*end != '\0' || mode.shadow_least < 1 || mode.shadow_most < 1)
+    throw Error(ErrorCode::kConfig, std::string(env::kShadow) + " must be LEAST:MOST", {{"text", *text}});
 }
 
 void write_control(const LaunchInfo& launch, const std::string& line) {
@@ -109,11 +111,13 @@ LaunchInfo read_launch_environment() {
 Mode read_mode() {
   Mode mode;
   const auto precision = environment_text(env::kPrecision).value_or("native");
-  if (precision != "native" && precision != "float64") throw Error(ErrorCode::kConfig, std::string(env::kPrecision) + " must be native or float64", {{"text", precision}});
+  if (precision != "native" && precision != "float64")
+    throw Error(ErrorCode::kConfig, std::string(env::kPrecision) + " must be native or float64", {{"text", precision}});
   mode.float64 = precision == "float64";
   mode.replay_world = integer_or(env::kReplayWorld, 1, kMostRanks, 0);
   const auto reference = environment_text(env::kReference).value_or("replay");
-  if (reference != "replay" && reference != "whole") throw Error(ErrorCode::kConfig, std::string(env::kReference) + " must be replay or whole", {{"text", reference}});
+  if (reference != "replay" && reference != "whole")
+    throw Error(ErrorCode::kConfig, std::string(env::kReference) + " must be replay or whole", {{"text", reference}});
   mode.whole = reference == "whole";
   mode.variation = integer_or(env::kVariation, 0, 1000, 0);
   if (const auto steps = environment_text(env::kLockedSteps)) mode.locked_steps = steps_from(*steps);
@@ -125,7 +129,11 @@ Mode read_mode() {
   return mode;
 }
 
-void say_hello(const LaunchInfo& launch) { write_control(launch, "hello 0.1.0 " + std::to_string(::getpid()) + "\n"); }
-void say_bye(const LaunchInfo& launch) { write_control(launch, "bye\n"); }
+void say_hello(const LaunchInfo& launch) {
+  write_control(launch, "hello 0.1.0 " + std::to_string(::getpid()) + "\n");
+}
+void say_bye(const LaunchInfo& launch) {
+  write_control(launch, "bye\n");
+}
 
 }  // namespace samerun::detail

@@ -26,10 +26,14 @@ PlanOptions plan_options(const Engine& engine, const Dataset& dataset, const Loa
 
 std::string word(Uneven uneven) {
   switch (uneven) {
-    case Uneven::kFiller: return "filler";
-    case Uneven::kDuplicate: return "duplicate";
-    case Uneven::kRagged: return "ragged";
-    case Uneven::kDrop: return "drop";
+    case Uneven::kFiller:
+      return "filler";
+    case Uneven::kDuplicate:
+      return "duplicate";
+    case Uneven::kRagged:
+      return "ragged";
+    case Uneven::kDrop:
+      return "drop";
   }
   return "filler";
 }
@@ -40,7 +44,9 @@ Digest sample_digest(std::int64_t id, const at::Tensor& data, const at::Tensor& 
   return digest_list(parts);
 }
 
-at::Tensor widened(const at::Tensor& tensor) { return tensor.defined() && tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor; }
+at::Tensor widened(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor;
+}
 
 }  // namespace
 
@@ -53,7 +59,9 @@ LoaderImpl::LoaderImpl(Engine& engine, std::shared_ptr<Dataset> dataset, const L
   const auto& plan = plan_.options();
   require_agreement(*engine_.communicator, "the datasets", {"name=" + dataset_->name(), "size=" + std::to_string(seen_.size)});
   if (options_.training) engine_.steps_per_epoch = plan_.windows();
-  const auto emit = [&](const std::string& key, const std::string& value) { engine_.emit_setting(options_.purpose + "." + key, value, Origin::kArgument); };
+  const auto emit = [&](const std::string& key, const std::string& value) {
+    engine_.emit_setting(options_.purpose + "." + key, value, Origin::kArgument);
+  };
   emit("dataset", dataset_->name());
   emit("size", std::to_string(seen_.size));
   emit("batch_size", std::to_string(options_.batch_size));
@@ -79,7 +87,8 @@ void LoaderImpl::start_pass() {
   fingerprint_ = engine_.recording() && !fingerprinted_;
   next_ = 0;
   at_end_ = false;
-  pool_ = std::make_unique<WorkerPool>(options_.workers, options_.prefetch, static_cast<std::int64_t>(slots_.size()), [this](std::int64_t index) { return fetch(index); });
+  pool_ = std::make_unique<WorkerPool>(options_.workers, options_.prefetch, static_cast<std::int64_t>(slots_.size()),
+                                       [this](std::int64_t index) { return fetch(index); });
   advance();
 }
 
@@ -95,7 +104,8 @@ Fetched LoaderImpl::fetch(std::int64_t index) const {
   auto& batch = fetched.batch;
   const auto rows = static_cast<std::int64_t>(ref.ids.size());
   if (!batch.data.defined() || batch.data.dim() == 0 || batch.data.size(0) != rows)
-    throw Error(ErrorCode::kInvalidArgument, "the dataset '" + dataset_->name() + "' must give one row an id", {{"ids", std::to_string(rows)}}, engine_.rank());
+    throw Error(ErrorCode::kInvalidArgument, "the dataset '" + dataset_->name() + "' must give one row an id", {{"ids", std::to_string(rows)}},
+                engine_.rank());
   batch.ids = ref.ids;
   batch.size = ref.real;
   batch.filler = ref.filler;
@@ -105,7 +115,8 @@ Fetched LoaderImpl::fetch(std::int64_t index) const {
   }
   if (fingerprint_) {
     for (std::int64_t row = 0; row < ref.real; ++row) {
-      fetched.samples = add(fetched.samples, sample_digest(ref.ids[static_cast<std::size_t>(row)], batch.data[row], batch.target.defined() ? batch.target[row] : at::Tensor()));
+      fetched.samples = add(fetched.samples, sample_digest(ref.ids[static_cast<std::size_t>(row)], batch.data[row],
+                                                           batch.target.defined() ? batch.target[row] : at::Tensor()));
     }
   }
   if (engine_.mode.float64) {
@@ -122,7 +133,9 @@ void LoaderImpl::advance() {
     return;
   }
   if (options_.training && engine_.current.valid && engine_.current.training && engine_.window.reduced)
-    throw Error(ErrorCode::kInvalidArgument, "the window ended without the optimizer handle's step(): call opt.step() for every batch; inside a window it does nothing", {}, engine_.rank());
+    throw Error(ErrorCode::kInvalidArgument,
+                "the window ended without the optimizer handle's step(): call opt.step() for every batch; inside a window it does nothing", {},
+                engine_.rank());
   const auto& slot = slots_[next_++];
   hand_over(slot, pool_->next());
 }
@@ -149,7 +162,8 @@ void LoaderImpl::emit_shard(const Slot& slot, const Digest& contents) const {
   shard.ids = slot.batch.ids;
   shard.real = slot.batch.real;
   shard.filler = slot.batch.filler;
-  StreamName name{static_cast<std::uint64_t>(engine_.options.seed.value()), slot.batch.filler ? std::string_view("filler") : std::string_view(options_.purpose), epoch_, slot.batch.global_index};
+  StreamName name{static_cast<std::uint64_t>(engine_.options.seed.value()),
+                  slot.batch.filler ? std::string_view("filler") : std::string_view(options_.purpose), epoch_, slot.batch.global_index};
   if (engine_.seams.stream) name = engine_.seams.stream(name, engine_.rank());
   shard.stream_key = stream_key(name);
   shard.digest = contents;
@@ -194,26 +208,39 @@ class InMemory final : public Dataset {
 }  // namespace
 
 std::shared_ptr<Dataset> tensor_dataset(std::string name, at::Tensor data, at::Tensor target) {
-  if (!data.defined() || data.dim() == 0) throw Error(ErrorCode::kInvalidArgument, "a dataset's data must have at least one dimension", {{"dataset", name}});
+  if (!data.defined() || data.dim() == 0)
+    throw Error(ErrorCode::kInvalidArgument, "a dataset's data must have at least one dimension", {{"dataset", name}});
   if (target.defined() && (target.dim() == 0 || target.size(0) != data.size(0)))
     throw Error(ErrorCode::kInvalidArgument, "data and target must have equally many rows", {{"dataset", name}});
   return std::make_shared<InMemory>(std::move(name), std::move(data), std::move(target));
 }
 
-Batch& Loader::Iterator::operator*() const { return loader_->batch(); }
+Batch& Loader::Iterator::operator*() const {
+  return loader_->batch();
+}
 Loader::Iterator& Loader::Iterator::operator++() {
   loader_->advance();
   return *this;
 }
-bool Loader::Iterator::operator!=(const Iterator&) const { return !loader_->at_end(); }
+bool Loader::Iterator::operator!=(const Iterator&) const {
+  return !loader_->at_end();
+}
 
 Loader::Iterator Loader::begin() {
   impl_->start_pass();
   return Iterator(impl_.get());
 }
-Loader::Iterator Loader::end() { return Iterator(impl_.get()); }
-std::int64_t Loader::batches() const { return impl_->batches(); }
-std::int64_t Loader::steps() const { return impl_->steps(); }
-const PlanOptions& Loader::plan() const { return impl_->plan().options(); }
+Loader::Iterator Loader::end() {
+  return Iterator(impl_.get());
+}
+std::int64_t Loader::batches() const {
+  return impl_->batches();
+}
+std::int64_t Loader::steps() const {
+  return impl_->steps();
+}
+const PlanOptions& Loader::plan() const {
+  return impl_->plan().options();
+}
 
 }  // namespace samerun

@@ -16,7 +16,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string capture_path(const std::string& folder, std::int64_t step) { return folder + "/step-" + std::to_string(step) + ".safetensors"; }
+std::string capture_path(const std::string& folder, std::int64_t step) {
+  return folder + "/step-" + std::to_string(step) + ".safetensors";
+}
 
 void put(TensorList& list, const std::string& prefix, const Trainable& model, const std::vector<at::Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -35,8 +37,13 @@ void put(TensorList& list, const std::string& prefix, const Trainable& model, co
 }
 
 Json group_json(const GroupStep& group) {
-  return {{"optimizer", group.optimizer}, {"learning_rate", group.learning_rate}, {"weight_decay", group.weight_decay}, {"beta1", group.beta1},
-          {"beta2", group.beta2},         {"epsilon", group.epsilon},             {"momentum", group.momentum}};
+  return {{"optimizer", group.optimizer},
+          {"learning_rate", group.learning_rate},
+          {"weight_decay", group.weight_decay},
+          {"beta1", group.beta1},
+          {"beta2", group.beta2},
+          {"epsilon", group.epsilon},
+          {"momentum", group.momentum}};
 }
 
 GroupStep group_from(const Json& json) {
@@ -57,7 +64,9 @@ std::string exact(double value) {
   return text;
 }
 
-double number(const Metadata& metadata, const std::string& key) { return std::strtod(metadata.at(key).c_str(), nullptr); }
+double number(const Metadata& metadata, const std::string& key) {
+  return std::strtod(metadata.at(key).c_str(), nullptr);
+}
 
 /// The candidate's capture, widened to float64.
 class Candidate {
@@ -88,7 +97,9 @@ class Candidate {
   Json parameters_;
 };
 
-double norm(const at::Tensor& tensor) { return tensor.norm().item<double>(); }
+double norm64(const at::Tensor& tensor) {
+  return tensor.norm().item<double>();
+}
 
 class Measurement {
  public:
@@ -121,23 +132,22 @@ class Measurement {
 
   /// The distance of two tensors; where either has non-finite elements, says whether kinds and places agree.
   LockedRow& distance_row(const std::string& stage, std::size_t i, const at::Tensor& got, const at::Tensor& expected, double scale) {
-    auto& added = row(stage, model_.parameters()[i].name, norm(got - expected), scale);
+    auto& added = row(stage, model_.parameters()[i].name, norm64(got - expected), scale);
     if (!got.isfinite().all().item<bool>() || !expected.isfinite().all().item<bool>()) {
-      const bool same_places = got.isnan().equal(expected.isnan()) && got.isposinf().equal(expected.isposinf()) && got.isneginf().equal(expected.isneginf());
+      const bool same_places =
+          got.isnan().equal(expected.isnan()) && got.isposinf().equal(expected.isposinf()) && got.isneginf().equal(expected.isneginf());
       added.text = same_places ? "non-finite, same kinds and places" : "non-finite, kinds or places differ";
     }
     return added;
   }
 
-  void loss() {
-    row("loss", "", std::abs(candidate_.value("loss_numerator") - reference_.step.loss_numerator), reference_.absolute_numerator);
-  }
+  void loss() { row("loss", "", std::abs(candidate_.value("loss_numerator") - reference_.step.loss_numerator), reference_.absolute_numerator); }
 
   void reduced(std::size_t i) {
     const auto got = candidate_.or_zeros("raw/", i);
     const auto expected = reference_.raw[i].defined() ? reference_.raw[i].to(at::kDouble) : at::zeros_like(got);
     const auto& absolute = reference_.absolute_sums;
-    const double scale = i < absolute.size() && absolute[i].defined() ? norm(absolute[i]) / reference_.denominator : 0;
+    const double scale = i < absolute.size() && absolute[i].defined() ? norm64(absolute[i]) / reference_.denominator : 0;
     auto& added = distance_row("reduced", i, got, expected, scale);
     const double square = expected.mul(expected).sum().item<double>();
     if (square > 0) added.common_scale = (got - expected).mul(expected).sum().item<double>() / square;
@@ -151,14 +161,14 @@ class Measurement {
     std::string branch = "no clip";
     if (max_norm >= 0) {
       double square = 0;
-      for (std::size_t i = 0; i < model_.parameters().size(); ++i) square += std::pow(norm(candidate_.or_zeros("raw/", i)), 2);
+      for (std::size_t i = 0; i < model_.parameters().size(); ++i) square += std::pow(norm64(candidate_.or_zeros("raw/", i)), 2);
       const double exact_norm = std::sqrt(square), reported = candidate_.value("norm_raw");
       row("norm", "", std::abs(reported - exact_norm), exact_norm);
       factor = best_factor(reported, max_norm, branch);
     }
     for (std::size_t i = 0; i < model_.parameters().size(); ++i) {
       const auto raw = candidate_.or_zeros("raw/", i);
-      distance_row("clip", i, candidate_.or_zeros("clipped/", i), raw * factor, norm(raw)).text += branch;
+      distance_row("clip", i, candidate_.or_zeros("clipped/", i), raw * factor, norm64(raw)).text += branch;
     }
   }
 
@@ -170,7 +180,8 @@ class Measurement {
       double worst = 0;
       for (std::size_t i = 0; i < model_.parameters().size(); ++i) {
         const auto raw = candidate_.or_zeros("raw/", i);
-        worst = std::max(worst, norm(candidate_.or_zeros("clipped/", i) - factor * raw) / std::max(norm(raw), std::numeric_limits<double>::min()));
+        worst =
+            std::max(worst, norm64(candidate_.or_zeros("clipped/", i) - factor * raw) / std::max(norm64(raw), std::numeric_limits<double>::min()));
       }
       if (!(worst >= best_distance)) {
         best_distance = worst;
@@ -190,7 +201,7 @@ class Measurement {
     const auto before = candidate_.or_zeros("before/", i), clipped = candidate_.get("clipped/", i);
     const auto got = candidate_.or_zeros("after/", i) - before;
     if (!clipped.defined()) {  // no gradient: the optimizer leaves it alone
-      distance_row("update", i, got, at::zeros_like(got), norm(before));
+      distance_row("update", i, got, at::zeros_like(got), norm64(before));
       return;
     }
     const auto old1 = candidate_.get("before/moment1/", i), old2 = candidate_.get("before/moment2/", i);
@@ -199,14 +210,14 @@ class Measurement {
       why = "optimizer " + group->optimizer + " is not replayed; its update rests on the free-running comparison";
       return;
     }
-    distance_row("update", i, got, replayed->update, norm(before) + norm(replayed->update));
-    moment("moment1", i, old1, replayed->moment1, norm(clipped));
+    distance_row("update", i, got, replayed->update, norm64(before) + norm64(replayed->update));
+    moment("moment1", i, old1, replayed->moment1, norm64(clipped));
     moment("moment2", i, old2, replayed->moment2, 0);
   }
 
   void moment(const std::string& stage, std::size_t i, const at::Tensor& old_value, const at::Tensor& expected, double extra) {
     if (!expected.defined()) return;
-    const double scale = (old_value.defined() ? norm(old_value) : 0) + norm(expected) + extra;
+    const double scale = (old_value.defined() ? norm64(old_value) : 0) + norm64(expected) + extra;
     distance_row(stage, i, candidate_.or_zeros("after/" + stage + "/", i), expected, scale);
   }
 
@@ -263,7 +274,8 @@ void write_capture(const std::string& folder, const Trainable& model, const Step
                      {"loss_denominator", exact(step.loss_denominator)}});
 }
 
-std::vector<LockedRow> measure_capture(const std::string& folder, const Trainable& model, const ReferenceStep& reference, std::int64_t of_run, bool float64, std::string& why) {
+std::vector<LockedRow> measure_capture(const std::string& folder, const Trainable& model, const ReferenceStep& reference, std::int64_t of_run,
+                                       bool float64, std::string& why) {
   const torch::NoGradGuard guard;
   const auto path = capture_path(folder, reference.step.step);
   if (!std::filesystem::exists(path)) {

@@ -41,6 +41,7 @@ struct ReferenceStep {
 /// Measures the candidate's capture in `folder` against the reference's own step: the reduced gradient against R's, then
 /// norm, clip, update and moments replayed in float64 from the candidate's own input. `native`: dtype of the program.
 /// A missing capture gives no rows and `why`.
-std::vector<LockedRow> measure_capture(const std::string& folder, const Trainable& model, const ReferenceStep& reference, std::int64_t of_run, bool float64, std::string& why);
+std::vector<LockedRow> measure_capture(const std::string& folder, const Trainable& model, const ReferenceStep& reference, std::int64_t of_run,
+                                       bool float64, std::string& why);
 
 }  // namespace samerun::detail

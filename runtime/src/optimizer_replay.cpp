@@ -7,7 +7,9 @@
 namespace samerun::detail {
 namespace {
 
-at::Tensor or_zeros(const at::Tensor& value, const at::Tensor& like) { return value.defined() ? value : at::zeros_like(like); }
+at::Tensor or_zeros(const at::Tensor& value, const at::Tensor& like) {
+  return value.defined() ? value : at::zeros_like(like);
+}
 
 ReplayOutput replay_adam(const GroupStep& group, const ReplayInput& input, bool decoupled) {
   const double rate = group.learning_rate, b1 = group.beta1, b2 = group.beta2;

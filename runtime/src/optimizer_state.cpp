@@ -113,7 +113,11 @@ Digest moments_digest(const std::vector<ParameterState>& states) {
   return digest_list(digests);
 }
 
-double learning_rate(optim::Optimizer& optimizer, std::size_t group) { return optimizer.param_groups().at(group).options().get_lr(); }
-void set_learning_rate(optim::Optimizer& optimizer, std::size_t group, double rate) { optimizer.param_groups().at(group).options().set_lr(rate); }
+double learning_rate(optim::Optimizer& optimizer, std::size_t group) {
+  return optimizer.param_groups().at(group).options().get_lr();
+}
+void set_learning_rate(optim::Optimizer& optimizer, std::size_t group, double rate) {
+  optimizer.param_groups().at(group).options().set_lr(rate);
+}
 
 }  // namespace samerun::detail

@@ -21,6 +21,7 @@ struct MicroBatch {
   std::int64_t micro_index = 0;
   std::int64_t step = 0;
   bool last = false;    ///< Ends the window: the gradients are reduced.
+  double local_denominator = 0;  ///< Sum of this rank's weights in the window so far.
   bool locked = false;  ///< A locked step: report running local gradients, and sum absolute values where measured.
 };
 
@@ -50,8 +51,8 @@ struct ReducerOptions {
 };
 
 /// c10d::Reducer: buckets reduced while backward still runs.
-std::unique_ptr<GradientReducer> make_c10d_reducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options, const Seams& seams,
-                                                   LocalObserver observe);
+std::unique_ptr<GradientReducer> make_c10d_reducer(const Trainable& model, std::shared_ptr<Communicator> communicator, const ReducerOptions& options,
+                                                   const Seams& seams, LocalObserver observe);
 /// One process, one accumulator a virtual rank, added in rank order.
 std::unique_ptr<GradientReducer> make_local_reducer(const Trainable& model, const ReducerOptions& options, LocalObserver observe);
 

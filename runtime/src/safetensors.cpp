@@ -19,8 +19,9 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the format's own limit
 
 const std::map<at::ScalarType, std::string>& dtype_words() {
-  static const std::map<at::ScalarType, std::string> words{{at::kFloat, "F32"}, {at::kDouble, "F64"}, {at::kBFloat16, "BF16"}, {at::kHalf, "F16"}, {at::kLong, "I64"},
-                                                           {at::kInt, "I32"},   {at::kShort, "I16"},  {at::kChar, "I8"},      {at::kByte, "U8"},  {at::kBool, "BOOL"}};
+  static const std::map<at::ScalarType, std::string> words{{at::kFloat, "F32"}, {at::kDouble, "F64"}, {at::kBFloat16, "BF16"}, {at::kHalf, "F16"},
+                                                           {at::kLong, "I64"},  {at::kInt, "I32"},    {at::kShort, "I16"},     {at::kChar, "I8"},
+                                                           {at::kByte, "U8"},   {at::kBool, "BOOL"}};
   return words;
 }
 
@@ -108,11 +109,13 @@ SafetensorsFile read_safetensors(const std::string& path) {
   std::error_code code;
   const auto total = std::filesystem::file_size(path, code);
   std::uint64_t header_size = 0;
-  if (code || total < sizeof header_size || !in.read(reinterpret_cast<char*>(&header_size), sizeof header_size) || header_size > kMostHeaderBytes || header_size > total - sizeof header_size)
+  if (code || total < sizeof header_size || !in.read(reinterpret_cast<char*>(&header_size), sizeof header_size) || header_size > kMostHeaderBytes ||
+      header_size > total - sizeof header_size)
     throw Error(ErrorCode::kCorruption, "not a safetensors file: its header does not fit", {{"file", path}});
   std::string header(header_size, '\0');
   std::vector<char> values(total - sizeof header_size - header_size);
-  if (!in.read(header.data(), static_cast<std::streamsize>(header.size())) || (!values.empty() && !in.read(values.data(), static_cast<std::streamsize>(values.size()))))
+  if (!in.read(header.data(), static_cast<std::streamsize>(header.size())) ||
+      (!values.empty() && !in.read(values.data(), static_cast<std::streamsize>(values.size()))))
     throw Error(ErrorCode::kCorruption, "the file is shorter than its size", {{"file", path}});
   SafetensorsFile file;
   try {

@@ -32,7 +32,8 @@ std::uint64_t variation_key(const Mode& mode, std::int64_t epoch, std::int64_t w
 }
 
 /// The slots of one window when one process replays all ranks.
-std::vector<Slot> replay_window(const Plan& plan, std::int64_t epoch, const WindowRange& window, bool training, const Mode& mode, const Seams& seams) {
+std::vector<Slot> replay_window(const Plan& plan, std::int64_t epoch, const WindowRange& window, bool training, const Mode& mode,
+                                const Seams& seams) {
   const int world = plan.options().world_size;
   std::vector<Slot> slots;
   for (auto round = window.first_round; round < window.end_round; ++round) {
@@ -68,7 +69,8 @@ Slot whole_window(const Plan& plan, std::int64_t epoch, const WindowRange& windo
   return slot;
 }
 
-std::vector<Slot> window_slots(const Plan& plan, std::int64_t epoch, const WindowRange& window, int rank, bool training, const Mode& mode, const Seams& seams) {
+std::vector<Slot> window_slots(const Plan& plan, std::int64_t epoch, const WindowRange& window, int rank, bool training, const Mode& mode,
+                               const Seams& seams) {
   if (mode.whole && training) return {whole_window(plan, epoch, window, mode, seams)};
   if (mode.replay_world > 0) return replay_window(plan, epoch, window, training, mode, seams);
   std::vector<Slot> slots;

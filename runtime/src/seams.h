@@ -21,10 +21,17 @@ struct WeightContext {
 };
 
 struct ScaleContext {
-  double denominator = 0;             ///< Sum of all weights of the window.
-  double local_denominator = 0;       ///< This rank's part of it.
-  std::int64_t rounds = 0;            ///< Micro-batches of this rank in the window.
+  double denominator = 0;        ///< Sum of all weights of the window.
+  double local_denominator = 0;  ///< This rank's part of it.
+  std::int64_t rounds = 0;       ///< Micro-batches of this rank in the window.
   std::int64_t accumulation_steps = 1;
+  std::int64_t step = 0;
+  int rank = 0;
+  int world_size = 1;
+};
+
+struct ReductionContext {
+  double local_denominator = 0;  ///< Sum of this rank's weights in the window.
   std::int64_t step = 0;
   int rank = 0;
   int world_size = 1;
@@ -51,10 +58,10 @@ struct Seams {
   std::function<double(double scale, const ScaleContext&)> scale;
   /// Whether this micro-batch ends its window.
   std::function<bool(bool last, std::int64_t rounds_done, std::int64_t accumulation_steps, std::int64_t step)> window_end;
-  /// Called with this rank's gradients before they are reduced.
-  std::function<void(std::vector<at::Tensor>&, std::int64_t step, int rank)> before_reduction;
+  /// Called with this rank's gradients, the sums of weight times loss, before they are reduced.
+  std::function<void(std::vector<at::Tensor>&, const ReductionContext&)> before_reduction;
   /// The same, after reduction and scaling.
-  std::function<void(std::vector<at::Tensor>&, std::int64_t step, int rank)> after_reduction;
+  std::function<void(std::vector<at::Tensor>&, const ReductionContext&)> after_reduction;
   /// Replaces the clip; returns the norm.
   std::function<double(const ClipContext&)> clip;
   /// Called with parameters and buffers instead of the broadcast from rank 0.

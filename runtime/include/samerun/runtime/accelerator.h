@@ -135,7 +135,7 @@ class Accelerator {
   at::Tensor reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
   /// Rank `root`'s values, in place. Collective.
   void broadcast(at::Tensor& tensor, int root = 0);
-  void wait_for_everyone();  ///< Collective barrier.
+  void wait_for_everyone();                   ///< Collective barrier.
   void print(const std::string& line) const;  ///< On rank 0 only, to standard output, with a newline.
 
   /// Stores metrics as computed on rank 0 with the current step and epoch.

@@ -43,13 +43,13 @@ std::shared_ptr<Dataset> tensor_dataset(std::string name, at::Tensor data, at::T
 struct LoaderOptions {
   std::int64_t batch_size = 1;
   bool shuffle = false;
-  bool training = true;            ///< False: an evaluation loader; its batches belong to no window.
-  std::string purpose;             ///< Name in the record; default "train" or "evaluation".
-  std::uint64_t data_seed = 0;     ///< Order = f(data_seed, epoch).
+  bool training = true;         ///< False: an evaluation loader; its batches belong to no window.
+  std::string purpose;          ///< Name in the record; default "train" or "evaluation".
+  std::uint64_t data_seed = 0;  ///< Order = f(data_seed, epoch).
   Uneven uneven = Uneven::kFiller;
   bool split_batches = false;
-  int workers = 0;                 ///< Threads that fetch ahead; order does not depend on them.
-  int prefetch = 2;                ///< Batches in flight a worker.
+  int workers = 0;   ///< Threads that fetch ahead; order does not depend on them.
+  int prefetch = 2;  ///< Batches in flight a worker.
 };
 
 /// One rank's view of a dataset: sharded, seeded, in plan order. `for (auto& batch : loader)` runs one epoch; leaving
