@@ -70,6 +70,12 @@ void leave_child(const std::string& name) {
   wait_for_ever();
 }
 
+/// Under a sanitizer some signals have a handler that would turn them into an exit code.
+void die(int signal) {
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
 void fail(const char* what) {
   std::perror(what);
   std::exit(98);
@@ -131,7 +137,7 @@ const std::map<std::string, std::function<void(const std::string&)>>& actions() 
       {"serve", [](const std::string&) { serve(); }},
       {"call", call},
       {"wait", [](const std::string&) { wait_for_ever(); }},
-      {"die", [](const std::string& number) { ::raise(std::atoi(number.c_str())); }},
+      {"die", [](const std::string& number) { die(std::atoi(number.c_str())); }},
       {"exit", [](const std::string& code) { std::exit(std::atoi(code.c_str())); }},
   };
   return map;
