@@ -104,6 +104,7 @@ class Judge {
       weak_.try_emplace(name, "no re-executions were recorded");
       return;
     }
+    powered_.insert(name);  // decided, against the candidate
     const std::string text = name + ": reduced gradient of the float64 run is off by " + number(cell.distance / unit) +
                              (cell.r_norm > 0 ? " of its norm" : " (the reference's is zero)") + ", allowed are " + number(limit / unit) +
                              describe(cell, *pair_.shadow);

@@ -45,10 +45,8 @@ std::string basis(const Report& report, const PairRecord& pair, const Decided& d
 }
 
 std::string place_of(const Evidence& evidence) {
-  std::string text = evidence.stage;
-  if (!evidence.tensor.empty()) text += (text.empty() ? "" : " of ") + evidence.tensor;
-  if (evidence.step >= 0) text += " at step " + std::to_string(evidence.step);
-  return text;
+  const std::string step = evidence.step >= 0 ? "at step " + std::to_string(evidence.step) + ", " : "";
+  return step + evidence.stage;
 }
 
 void conclude(Report& report, const PairRecord& pair, const Decided& decided) {
@@ -61,7 +59,7 @@ void conclude(Report& report, const PairRecord& pair, const Decided& decided) {
   const auto first = first_of(report.checks, report.verdict);
   if (report.verdict == Verdict::kDifferent) {
     report.first = first;
-    report.summary = word + ": " + runs_in_words(pair, "is not") + "; first in " + place_of(*first) + ": " + first->text;
+    report.summary = word + ": " + runs_in_words(pair, "is not") + "; first, " + place_of(*first) + ": " + first->text;
   } else if (report.verdict == Verdict::kInconclusive) {
     report.summary = word + ": no difference was found, but " + first->text;
   } else {
