@@ -19,13 +19,18 @@ std::string staging_part() {
 }  // namespace
 
 FileState check_schema(Database& database) {
-  const std::int64_t version = database.integer("PRAGMA user_version");
-  const std::int64_t application = database.integer("PRAGMA application_id");
+  // One statement, hence one moment: another process may be making the tables right now.
+  Statement read(database,
+                 "SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id), "
+                 "(SELECT count(*) FROM sqlite_schema)");
+  read.step();
+  const std::int64_t version = read.integer(), application = read.integer(), objects = read.integer();
+  read.reset();
   if (application == kApplicationId) {
     if (version > kSchemaVersion) refuse_newer(database.path(), version);
     if (version == kSchemaVersion) return FileState::kCurrent;
   }
-  if (application == 0 && version == 0 && database.integer("SELECT count(*) FROM sqlite_schema") == 0) return FileState::kEmpty;
+  if (application == 0 && version == 0 && objects == 0) return FileState::kEmpty;
   throw Error(ErrorCode::kConfig, "file " + database.path() + " is a database, but not a Samerun record: nothing was written; name another folder");
 }
 

@@ -25,7 +25,8 @@ StagingFolder in_temporary_folder(std::int64_t run) {
 
 StagingFolder make_staging_folder(const std::string& record_folder, std::int64_t run, bool network) {
   if (network) return in_temporary_folder(run);
-  const std::string stored = "staging/run-" + std::to_string(run);
+  // No common parent folder: who removes it as empty could not tell that another process is about to use it.
+  const std::string stored = "staging-run-" + std::to_string(run);
   const fs::path path = fs::absolute(fs::path(record_folder) / stored);  // Ranks may run in another working directory.
   std::error_code error;
   fs::create_directories(path, error);

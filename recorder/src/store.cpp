@@ -204,8 +204,7 @@ void Store::Impl::remove_staging(std::int64_t run) {
   if (damaged.step()) return;  // Somebody may want to look at the files.
   std::error_code error;
   fs::remove_all(staging, error);
-  if (error) return;                                   // The next sweep tries again.
-  fs::remove(fs::path(staging).parent_path(), error);  // Of the last run; fails while others remain.
+  if (error) return;  // The next sweep tries again.
   Transaction transaction(record);
   Statement update(record, "UPDATE run SET staging='' WHERE id=?");
   update.run(run);
@@ -236,7 +235,7 @@ bool Store::Impl::sweep_run(std::int64_t run) {
   const LauncherMark launcher = read_launcher(find);
   find.reset();
   const bool open = status == "starting" || status == "running";
-  if (open && !launcher_gone(launcher)) return false;
+  if (!launcher_gone(launcher)) return false;  // It folds and tidies up by itself.
   const std::string staging = staging_path(run);
   const bool ours = launcher.host == host_name();  // Another host's staging files may be out of reach: left to it.
   if (!staging.empty() && ours) folder_of.fold(run, staging, true);

@@ -73,7 +73,7 @@ int rank(const Arguments& a) {
   return 0;
 }
 
-// fold RECORD RUN STAGING POINT: folds; kills itself at the 100th row (row), just before (commit) or after (after) it.
+// fold RECORD RUN STAGING POINT: folds; kills itself at the 300th row (row), just before (commit) or after (after) it.
 int fold(const Arguments& a) {
   Database database(a[2] + "/samerun.db", Database::Mode::kReadWrite);
   static int rows = 0;
@@ -82,7 +82,7 @@ int fold(const Arguments& a) {
     sqlite3_update_hook(
         database.handle(),
         [](void*, int, const char*, const char*, sqlite3_int64) {
-          if (++rows == 100) raise(SIGKILL);
+          if (++rows == 300) raise(SIGKILL);
         },
         nullptr);
   } else if (point == "commit") {

@@ -50,6 +50,22 @@ TEST_F(StoreTest, ANewerSchemaIsRefusedAndItsBytesStay) {
   expect_refused(ErrorCode::kConfig, ErrorCode::kConfig, "has schema version 2, this samerun knows up to 1: use a newer samerun");
 }
 
+TEST_F(StoreTest, ANewerRecordKeepsItsLogToo) {
+  fs::create_directories(record());
+  {
+    // As a newer samerun that was killed leaves it: the version stands in the log only.
+    Store store(folder_ + "/newer");
+    Database database(folder_ + "/newer/samerun.db", Database::Mode::kReadWrite);
+    database.execute("PRAGMA user_version = 2");
+    for (const char* suffix : {"", "-wal"}) fs::copy_file(folder_ + "/newer/samerun.db" + suffix, file() + suffix);
+  }
+  const std::string before = bytes_of(file()), log = bytes_of(file() + "-wal");
+  ASSERT_FALSE(log.empty());
+  expect_error([&] { Store store(record()); }, ErrorCode::kConfig, "has schema version 2");
+  EXPECT_EQ(bytes_of(file()), before);
+  EXPECT_EQ(bytes_of(file() + "-wal"), log);
+}
+
 TEST_F(StoreTest, RandomBytesAreRefusedAndStay) {
   std::string noise(10'000, '\0');
   for (std::size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * 2'654'435'761U >> 13);
