@@ -270,7 +270,7 @@ Command Parser::parse_command(CLI::App* app, const Words& words) {
 }
 
 Command Parser::result(CLI::App* app, Words command) {
-  const std::string name = app->get_name();
+  const std::string& name = app->get_name();
   launch_.command = pair_.command = std::move(command);
   if (name == "launch") return launch_;
   if (name == "pair") return pair_;
