@@ -120,6 +120,8 @@ void Engine::warn(const std::string& kind, const std::string& text) {
 void Engine::announce() {
   const auto id = program_id();
   const std::vector<std::string> agreed{"program=" + id,
+                                        "bucket_bytes=" + std::to_string(options.bucket_bytes.value()),
+                                        "find_unused_parameters=" + yes_no(options.find_unused_parameters.value()),
                                         std::string("libtorch=") + TORCH_VERSION,
                                         "seed=" + std::to_string(options.seed.value()),
                                         "accumulation_steps=" + std::to_string(options.accumulation_steps.value()),
@@ -159,6 +161,9 @@ void Engine::prepare(std::shared_ptr<torch::nn::Module> module, torch::optim::Op
   if (mode.float64) model_.widen();
   if (mode.variation >= 3) model_.perturb(static_cast<std::uint64_t>(mode.variation));
   build_reducer();
+  statistics_ = RunningStatistics(*module_);
+  if (mode.whole && !statistics_.empty())
+    warn("whole-buffers", "the model keeps batch statistics, which differ when a window is taken as one batch; compare with --reference replay");
   optimizer_ = &optimizer;
   remember_versions();
 }
@@ -207,25 +212,37 @@ void Engine::observe_local(const std::vector<at::Tensor>& running, const MicroBa
 }
 
 void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool training, const std::string& purpose, std::int64_t pass_epoch) {
-  current = {};
-  current.valid = true;
-  current.training = training;
-  current.rows = rows;
-  current.real = slot.batch.real;
-  current.slot = slot;
-  current.slot.batch.ids.clear();  // the loader's record has them
+  statistics_.abandon();
+  evaluation = {};
+  auto& batch = training ? current : evaluation;
+  batch = {};
+  batch.valid = true;
+  batch.training = training;
+  batch.rows = rows;
+  batch.real = slot.batch.real;
+  batch.slot = slot;
+  batch.slot.batch.ids.clear();  // the loader's record has them
   if (training) {
     current.last = slot.last;
     if (seams.window_end)
       current.last = seams.window_end(slot.last, window.local_rounds + 1, options.accumulation_steps.value(), position.optimizer_step);
     position.epoch = pass_epoch;
     position.batch_index = slot.batch.global_index;
+    if (window.local_rounds == 0) begin_window();
+    statistics_.begin();
   }
   StreamName name{static_cast<std::uint64_t>(options.seed.value()), slot.batch.filler ? std::string_view("filler") : std::string_view(purpose),
                   pass_epoch, slot.batch.global_index};
   if (seams.stream) name = seams.stream(name, rank());
   seed_generator(stream_seed(name));
   if (mode.whole && training && !warned_random_) random_before_ = generator_state_digest();
+}
+
+/// The state as it stands before anything of this window has touched it: it must be what the last step left.
+void Engine::begin_window() {
+  if (!recording() || !prepared()) return;
+  root_before_ = root_digest(model_.state_tensors());
+  root_moments_before_ = moments_digest(parameter_states(*optimizer_, model_.parameters()));
 }
 
 void Engine::note_whole_reference() {

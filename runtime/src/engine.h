@@ -11,6 +11,7 @@
 #include "launch_environment.h"
 #include "locked.h"
 #include "reducer.h"
+#include "running_statistics.h"
 #include "samerun/core/event.h"
 #include "samerun/runtime/loader.h"
 #include "samerun/runtime/options.h"
@@ -69,8 +70,12 @@ class Engine {
   Position position;
   std::int64_t epoch = 0;
   bool epochs_in_use = false;
-  bool stopping = false;  ///< The run was asked to end here: loops hand out nothing more.
-  CurrentBatch current;
+  bool pass_open = false;   ///< A training loader handed out a batch and has not come to its end.
+  bool stopping = false;    ///< The run was asked to end here: loops hand out nothing more.
+  CurrentBatch current;     ///< Of the training loader.
+  CurrentBatch evaluation;  ///< Of an evaluation loader, which may run inside a training loop and leaves `current` alone.
+  /// The batch handed over last: what metrics are gathered from.
+  const CurrentBatch& in_hand() const { return evaluation.valid ? evaluation : current; }
   WindowState window;
   bool last_step_skipped = false;
   std::int64_t steps_per_epoch = 0;
@@ -84,6 +89,8 @@ class Engine {
   double clip(double max_norm);
   void step_optimizer();
   void zero_gradients();
+  void leave_batch() const;  ///< Throws kInvalidArgument where the loop went on without backward() or step().
+  void abandon_window();     ///< The loop left its loader inside a window: nothing of it stays.
   bool at_window_end() const { return current.valid && current.training && current.last; }
 
   void batch_handed_over(const Slot& slot, std::int64_t rows, bool training, const std::string& purpose, std::int64_t pass_epoch);
@@ -102,6 +109,7 @@ class Engine {
   void check_outside_updates();
   void remember_versions();
   void note_whole_reference();
+  void begin_window();
   void check_stop();
   void fail(const std::string& text);
   static void on_terminate();
@@ -110,9 +118,11 @@ class Engine {
   torch::optim::Optimizer* optimizer_ = nullptr;
   Trainable model_;
   std::unique_ptr<GradientReducer> reducer_;
+  RunningStatistics statistics_;
   std::vector<std::uint32_t> versions_;
-  std::vector<GroupStep> groups_;  ///< Settings at the step's start.
-  Step step_;                      ///< Row of the step under way.
+  std::vector<GroupStep> groups_;             ///< Settings at the step's start.
+  Digest root_before_, root_moments_before_;  ///< Taken as the window's first batch is handed over.
+  Step step_;                                 ///< Row of the step under way.
   std::vector<TensorTrace> raw_traces_;
   StepCapture capture_;  ///< Full tensors of a locked step.
   std::uint64_t random_before_ = 0;

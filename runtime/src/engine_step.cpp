@@ -43,15 +43,24 @@ void Engine::backward(const at::Tensor& loss, double weight) {
     misuse("backward() needs the current batch of a training loader: call it inside `for (auto& batch : loader)`", rank());
   if (current.backward) misuse("backward() was called twice for one batch: add the losses and call it once", rank());
   if (!loss.defined() || loss.numel() != 1) misuse("backward() takes a scalar loss: reduce it with a mean over the batch first", rank());
+  if (!loss.requires_grad())
+    misuse("the loss does not depend on a trained parameter: compute it from the model's output, outside of NoGradGuard and without detach()",
+           rank());
   if (std::isnan(weight)) weight = static_cast<double>(current.real);
   if (!std::isfinite(weight) || weight < 0)
     misuse("the weight of a loss must be a finite number of at least 0, not " + std::to_string(weight), rank());
+  if (current.slot.batch.filler) weight = 0;  // whatever the program counts in its rows
   if (seams.weight) weight = seams.weight(weight, {current.real, position.optimizer_step, rank(), plan_world(), options.accumulation_steps.value()});
   current.backward = true;
+  if (window.local_rounds == 0) reducer_->reset();  // on several ranks a forgotten zero_grad() would add to the old gradients
   note_whole_reference();
   count_batch(loss, weight);
   const auto step = position.optimizer_step;
-  const MicroBatch micro{current.slot.accumulator, current.slot.micro_index, step, current.last, window.local_denominator,
+  const MicroBatch micro{current.slot.accumulator,
+                         current.slot.micro_index,
+                         step,
+                         current.last,
+                         window.local_denominator,
                          recording() && mode.locked(step) && mode.variation == 0 && !mode.whole};
   const auto weighted = loss * weight;
   try {
@@ -59,6 +68,7 @@ void Engine::backward(const at::Tensor& loss, double weight) {
       reduce_window(weighted, micro);
     } else {
       reducer_->backward(weighted, micro);
+      statistics_.end(!current.slot.batch.filler);
     }
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
@@ -77,6 +87,7 @@ void Engine::reduce_window(const at::Tensor& loss, const MicroBatch& micro) {
   values[3] = static_cast<double>(window.micro_batches);
   auto pending = communicator->all_reduce(sums, Reduction::kSum);
   reducer_->backward(loss, micro);
+  statistics_.end(!current.slot.batch.filler);
   pending.wait();
   window.numerator = values[0];
   window.denominator = values[1];
@@ -95,6 +106,7 @@ void Engine::reduce_window(const at::Tensor& loss, const MicroBatch& micro) {
   }
   at::_foreach_mul_(present, scale);
   if (seams.after_reduction) seams.after_reduction(present, {window.local_denominator, micro.step, rank(), launch.world_size});
+  statistics_.fold(*communicator);
   window.reduced = true;
   capture_gradients(stage::kRaw);
 }
@@ -127,9 +139,9 @@ double Engine::clip(double max_norm) {
 
 void Engine::step_optimizer() {
   if (!prepared() || !current.valid || !current.training) misuse("the optimizer's step() belongs inside the training loop, after backward()", rank());
-  if (!current.backward) misuse("step() without backward() for this batch", rank());
+  if (!current.backward) misuse("step() without backward() for this batch: call accelerator.backward(loss) first", rank());
   if (!current.last) return;
-  if (!window.reduced) misuse("step() was called twice in one window", rank());
+  if (!window.reduced) misuse("step() was called twice in one window: call it once per batch", rank());
   const torch::NoGradGuard guard;
   check_outside_updates();
   std::vector<at::Tensor> before;
@@ -139,12 +151,11 @@ void Engine::step_optimizer() {
   }
   groups_ = group_settings(*optimizer_, position.optimizer_step);
   if (recording()) {
-    step_.root_before = root_digest(model_.state_tensors());
-    const auto states = parameter_states(*optimizer_, model_.parameters());
-    step_.root_moments_before = moments_digest(states);
+    step_.root_before = root_before_;
+    step_.root_moments_before = root_moments_before_;
     if (capture_.active) {
       capture_.before = before;
-      capture_.states_before = clone_all(states);
+      capture_.states_before = clone_all(parameter_states(*optimizer_, model_.parameters()));
     }
   }
   const auto step = [this] {
@@ -273,7 +284,25 @@ void Engine::check_outside_updates() {
 
 void Engine::zero_gradients() {
   if (!prepared()) misuse("zero_grad() comes after prepare(model, optimizer, ...)", rank());
-  if (current.valid && current.training && !current.last) return;
+  // By the window and not by the batch: a zero_grad() at the top of the loop must not take the window's gradients either.
+  if (window.local_rounds > 0 && !window.reduced) return;
+  reducer_->reset();
+}
+
+void Engine::leave_batch() const {
+  if (!current.valid) return;
+  if (window.reduced)
+    misuse("the window ended without the optimizer handle's step(): call opt.step() for every batch; inside a window it does nothing", rank());
+  if (!current.backward && (current.entered || window.local_rounds > 0))
+    misuse("the loop left a batch without backward(), for which other ranks wait; to leave a batch out, call accelerator.backward(loss, 0)", rank());
+}
+
+void Engine::abandon_window() {
+  current = {};
+  if (!prepared() || window.local_rounds == 0) return;
+  window = {};
+  statistics_.abandon();
+  statistics_ = RunningStatistics(*module_);
   reducer_->reset();
 }
 

@@ -131,8 +131,10 @@ CheckResult check_comparable(const PairRecord& pair) {
     same_request(d, r, findings);
   }
   something_happened(pair, findings);
-  const std::string random = r.event("whole-random");
-  if (pair.whole_reference && !random.empty()) refuse(findings, at::kStream, random);
+  for (const char* reason : {"whole-random", "whole-buffers"}) {
+    const std::string text = r.event(reason);
+    if (pair.whole_reference && !text.empty()) refuse(findings, at::kStream, text);
+  }
   return findings.finish(findings.empty() ? "same program, data and request; both runs trained" : "the runs cannot be compared");
 }
 

@@ -48,7 +48,7 @@ void train(int argc, char** argv) {
       const auto tokens = batch.filler ? 0.0 : batch.target.ge(0).sum().item<double>();
       auto loss = torch::nn::functional::cross_entropy(net->forward(batch.data).flatten(0, 1), batch.target.flatten());
       accelerator.backward(loss, recipe == "right" || batch.filler ? tokens : 1.0);
-      if (window.sync_gradients()) accelerator.clip_grad_norm(net->parameters(), 0.5);
+      if (window.sync_gradients()) accelerator.clip_grad_norm(net->parameters(), 0.1);
       opt.step();
       opt.zero_grad();
     }
