@@ -22,7 +22,7 @@ need_space() {
   local free
   mkdir -p "$1"
   free=$(($(df -Pk "$1" | awk 'NR == 2 {print $4}') / 1024))
-  [ "$free" -ge "$2" ] || fail "$3 needs $2 MiB of free disk in $1, and $free MiB are free; make room and run this again"
+  [ "$free" -ge "$2" ] || fail "$free MiB of disk are free in $1, and $2 MiB are wanted for $3; make room and run this again"
 }
 
 # download FOLDER NAME...: the pinned wheels NAME into FOLDER; pip checks each against its hash.
