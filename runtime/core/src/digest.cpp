@@ -4,9 +4,16 @@
 #include <xxhash.h>
 
 #include "samerun/core/error.h"
+#ifdef __x86_64__
+#include "digest_avx2.h"
+#endif
 
 namespace samerun {
 namespace {
+
+#ifdef __x86_64__
+constexpr std::size_t kLongInput = 1024;  // XXH3 uses vectors above 240 bytes only
+#endif
 
 /// Value of a hexadecimal digit, -1 for any other character. Not std::isxdigit, which depends on the locale.
 int digit_value(char digit) {
@@ -19,6 +26,15 @@ int digit_value(char digit) {
 }  // namespace
 
 Digest digest_bytes(const void* data, std::size_t size_bytes) {
+#ifdef __x86_64__
+  // Three times as fast as the SSE2 that every x86-64 has, and digests are most of what recording costs.
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2 && size_bytes >= kLongInput) {
+    Digest digest;
+    detail::xxh3_avx2(data, size_bytes, digest.bytes.data());
+    return digest;
+  }
+#endif
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, size_bytes));
   Digest digest;

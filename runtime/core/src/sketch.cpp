@@ -20,6 +20,14 @@ constexpr std::size_t kNormBlock = 1024;
 template <class T>
 using Block = std::array<T, kBlock>;
 
+// A function over one block, compiled for several vector widths; the processor at hand picks. All give the same bits: no
+// sum changes its order, and this library is built without fused multiply-add. (Sanitizers do not go with the picking.)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define SAMERUN_ALL_WIDTHS __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define SAMERUN_ALL_WIDTHS
+#endif
+
 // --- Signs ---------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -45,44 +53,49 @@ void draw_signs(std::uint64_t block_key, Block<T>& signs) {
 
 // --- Sums ----------------------------------------------------------------------------------------------------------
 
+SAMERUN_ALL_WIDTHS void add_block(double* __restrict sums, const float* __restrict values, const float* __restrict signs) {
+  for (std::size_t i = 0; i < kBlock; ++i) sums[i] += static_cast<double>(values[i] * signs[i]);
+}
+
+/// Adds `value` to `sum` and the exact rounding error of that (TwoSum, Knuth) to `error`.
+inline void add_exactly(double& sum, double& error, double value) {
+  const double total = sum + value;
+  const double part = total - sum;
+  error += (sum - (total - part)) + (value - part);
+  sum = total;
+}
+
+SAMERUN_ALL_WIDTHS void add_block_exactly(double* __restrict sums, double* __restrict errors, const double* __restrict values,
+                                          const double* __restrict signs) {
+  for (std::size_t i = 0; i < kBlock; ++i) add_exactly(sums[i], errors[i], values[i] * signs[i]);
+}
+
 /// The buckets, twice: a block rotated by r fills [r, r + 256) without a break, and the two halves are added at the end.
 class PlainSums {
  public:
-  void add(const float* values, const Block<float>& signs, std::size_t rotation) {
-    double* sums = sums_.data() + rotation;
-    for (std::size_t i = 0; i < kBlock; ++i) sums[i] += static_cast<double>(values[i] * signs[i]);
-  }
+  void add(const float* values, const Block<float>& signs, std::size_t rotation) { add_block(sums_.data() + rotation, values, signs.data()); }
   double bucket(std::size_t i) const { return sums_[i] + sums_[i + kBlock]; }
 
  private:
   std::array<double, 2 * kBlock> sums_{};
 };
 
-/// As above with each addition's exact rounding error (TwoSum, Knuth) summed beside it. The result is Neumaier's,
+/// As above with each addition's exact rounding error summed beside it. The result is Neumaier's,
 /// without his branch.
 class CompensatedSums {
  public:
   void add(const double* values, const Block<double>& signs, std::size_t rotation) {
-    double* sums = sums_.data() + rotation;
-    double* errors = errors_.data() + rotation;
-    for (std::size_t i = 0; i < kBlock; ++i) add_one(sums[i], errors[i], values[i] * signs[i]);
+    add_block_exactly(sums_.data() + rotation, errors_.data() + rotation, values, signs.data());
   }
   double bucket(std::size_t i) const {
     double sum = sums_[i];
     double error = errors_[i] + errors_[i + kBlock];
-    add_one(sum, error, sums_[i + kBlock]);
+    add_exactly(sum, error, sums_[i + kBlock]);
     // After an infinity the errors are not numbers; the sum itself says what happened.
     return std::isfinite(sum) ? sum + error : sum;
   }
 
  private:
-  static void add_one(double& sum, double& error, double value) {
-    const double total = sum + value;
-    const double part = total - sum;
-    error += (sum - (total - part)) + (value - part);
-    sum = total;
-  }
-
   std::array<double, 2 * kBlock> sums_{};
   std::array<double, 2 * kBlock> errors_{};
 };
@@ -160,7 +173,7 @@ std::vector<double> sketch_values(std::span<const T> values, std::string_view na
 
 /// Sum of squares of kNormBlock values: 64 additions a lane, then 4 over the lanes.
 template <class T>
-double block_squares(const T* values) {
+[[gnu::always_inline]] inline double squares_of(const T* values) {
   std::array<double, kLanes> lanes{};
   for (std::size_t i = 0; i < kNormBlock; i += kLanes) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -172,6 +185,12 @@ double block_squares(const T* values) {
     for (std::size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
   }
   return lanes[0];
+}
+SAMERUN_ALL_WIDTHS double block_squares(const float* values) {
+  return squares_of(values);
+}
+SAMERUN_ALL_WIDTHS double block_squares(const double* values) {
+  return squares_of(values);
 }
 
 /// Pairwise sum of a stream: partial k holds 2^k terms, as the bits of a counter do.
