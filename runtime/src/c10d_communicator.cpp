@@ -10,14 +10,6 @@
 namespace samerun::detail {
 namespace {
 
-[[noreturn]] void rethrow(const std::exception& error, const std::string& what, int rank) {
-  const std::string text = error.what();
-  const auto first_line = text.substr(0, text.find('\n'));
-  const bool timeout = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
-  throw Error(timeout ? ErrorCode::kTimeout : ErrorCode::kCommunication,
-              what + (timeout ? " waited too long for another rank" : " failed; another rank has probably ended") + ": " + first_line, {}, rank);
-}
-
 class C10dCommunicator final : public Communicator {
  public:
   C10dCommunicator(const LaunchInfo& launch, int timeout_s) : launch_(launch) {
@@ -84,7 +76,7 @@ class C10dCommunicator final : public Communicator {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      rethrow(error, what, launch_.rank);
+      rethrow_communication(error, what, launch_.rank);
     }
   }
 
@@ -108,12 +100,20 @@ class LocalCommunicator final : public Communicator {
 
 }  // namespace
 
+void rethrow_communication(const std::exception& error, const std::string& what, int rank) {
+  const std::string text = error.what();
+  auto reason = text.substr(0, std::min(text.find('\n'), text.find(" This is typically caused")));  // Gloo's advice is about itself
+  const bool timeout = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+  throw Error(timeout ? ErrorCode::kTimeout : ErrorCode::kCommunication,
+              what + (timeout ? " waited too long for another rank" : " failed; another rank has probably ended") + ": " + reason, {}, rank);
+}
+
 void PendingReduction::wait() {
   if (!future_) return;
   future_->wait();
   if (!future_->hasError()) return;
   const auto text = future_->tryRetrieveErrorMessage();
-  rethrow(std::runtime_error(text), "all_reduce", -1);
+  rethrow_communication(std::runtime_error(text), "all_reduce", -1);
 }
 
 std::shared_ptr<Communicator> make_communicator(const LaunchInfo& launch, int timeout_s) {

@@ -62,6 +62,8 @@ class C10dReducer final : public GradientReducer {
     locked_ = micro.locked;
     reached_.assign(model_.parameters().size(), false);
     local_.assign(micro.locked ? model_.parameters().size() : 0, {});
+    before_.clear();
+    for (const auto& gradient : model_.gradients()) before_.push_back(gradient.defined() ? gradient.const_data_ptr() : nullptr);
   }
 
   c10::intrusive_ptr<c10::ivalue::Future> reduce_bucket(c10d::GradBucket& bucket) {
@@ -79,8 +81,10 @@ class C10dReducer final : public GradientReducer {
     std::string names;
     int count = 0;
     for (std::size_t i = 0; i < reached_.size(); ++i) {
-      if (!reached_[i] && !model_.parameters()[i].tensor.grad().defined() && ++count <= 8)
-        names += (names.empty() ? "" : ", ") + model_.parameters()[i].name;
+      const auto& gradient = model_.parameters()[i].tensor.grad();
+      // A gradient that arrived has moved into its bucket; one from earlier micro-batches of the window stands where it stood.
+      const bool missing = !gradient.defined() || gradient.const_data_ptr() == before_[i];
+      if (!reached_[i] && missing && ++count <= 8) names += (names.empty() ? "" : ", ") + model_.parameters()[i].name;
     }
     bool complete = true;
     for (const bool reached : reached_) complete = complete && reached;
@@ -118,6 +122,7 @@ class C10dReducer final : public GradientReducer {
   bool locked_ = false;
   std::vector<bool> reached_;
   std::vector<at::Tensor> local_;
+  std::vector<const void*> before_;  ///< Where the gradients stood as the reducer was armed.
 };
 
 }  // namespace

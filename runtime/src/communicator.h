@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,9 @@ class Communicator {
   /// The group for c10d's Reducer; null where there is one rank.
   virtual c10::intrusive_ptr<c10d::ProcessGroup> group() = 0;
 };
+
+/// Throws kTimeout or kCommunication for what a collective threw. `what` names it.
+[[noreturn]] void rethrow_communication(const std::exception& error, const std::string& what, int rank);
 
 struct LaunchInfo;
 

@@ -165,7 +165,7 @@ void Engine::prepare(std::shared_ptr<torch::nn::Module> module, torch::optim::Op
   if (mode.whole && !statistics_.empty())
     warn("whole-buffers", "the model keeps batch statistics, which differ when a window is taken as one batch; compare with --reference replay");
   optimizer_ = &optimizer;
-  remember_versions();
+  remember_parameters();
 }
 
 void Engine::broadcast_model() {

@@ -107,7 +107,7 @@ class Engine {
   void finish_step(const std::vector<at::Tensor>& before);
   void exchange_capture();
   void check_outside_updates();
-  void remember_versions();
+  void remember_parameters();
   void note_whole_reference();
   void begin_window();
   void check_stop();
@@ -119,7 +119,14 @@ class Engine {
   Trainable model_;
   std::unique_ptr<GradientReducer> reducer_;
   RunningStatistics statistics_;
-  std::vector<std::uint32_t> versions_;
+  /// How a parameter looked when the handle left it.
+  struct Mark {
+    std::int64_t version = 0;
+    Digest sample;
+    bool operator==(const Mark&) const = default;
+  };
+  static Mark mark_of(const at::Tensor& parameter);
+  std::vector<Mark> marks_;
   std::vector<GroupStep> groups_;             ///< Settings at the step's start.
   Digest root_before_, root_moments_before_;  ///< Taken as the window's first batch is handed over.
   Step step_;                                 ///< Row of the step under way.

@@ -3,7 +3,9 @@
 #include <torch/optim.h>
 #include <torch/types.h>
 
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "capture.h"
 #include "engine.h"
@@ -70,10 +72,16 @@ void Engine::backward(const at::Tensor& loss, double weight) {
       reducer_->backward(weighted, micro);
       statistics_.end(!current.slot.batch.filler);
     }
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::DistError& error) {
+    rethrow_communication(error, "backward()", rank());
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
-    throw Error(launch.world_size > 1 ? ErrorCode::kCommunication : ErrorCode::kTorch, "backward() failed: " + text.substr(0, text.find('\n')),
-                {{"step", std::to_string(step)}}, rank());
+    throw Error(ErrorCode::kTorch, "backward() failed: " + text.substr(0, text.find('\n')), {{"step", std::to_string(step)}}, rank());
+  } catch (const std::exception& error) {
+    if (launch.world_size == 1) throw;
+    rethrow_communication(error, "backward()", rank());  // Gloo's own errors are plain runtime errors
   }
 }
 
@@ -167,7 +175,7 @@ void Engine::step_optimizer() {
   } else {
     step();
   }
-  remember_versions();
+  remember_parameters();
   finish_step(before);
 }
 
@@ -266,15 +274,29 @@ void Engine::exchange_capture() {
   capture_ = {};
 }
 
-void Engine::remember_versions() {
-  versions_.clear();
-  for (const auto& item : model_.parameters()) versions_.push_back(item.tensor._version());
+/// libtorch's optimizers write through data(), which has a counter of its own, so values are looked at too: of a large tensor
+/// 64 pieces, for a step moves nearly all of it.
+Engine::Mark Engine::mark_of(const at::Tensor& parameter) {
+  constexpr std::size_t kPieces = 64, kPieceBytes = 64;
+  const auto values = parameter.detach().contiguous();
+  const auto* bytes = static_cast<const char*>(values.const_data_ptr());
+  const std::size_t size = values.nbytes();
+  if (size <= kPieces * kPieceBytes) return {parameter._version(), digest_bytes(bytes, size)};
+  std::array<char, kPieces * kPieceBytes> pieces;
+  for (std::size_t i = 0; i < kPieces; ++i)
+    std::memcpy(pieces.data() + i * kPieceBytes, bytes + i * (size - kPieceBytes) / (kPieces - 1), kPieceBytes);
+  return {parameter._version(), digest_bytes(pieces.data(), pieces.size())};
+}
+
+void Engine::remember_parameters() {
+  marks_.clear();
+  if (options.allow_outside_updates.value()) return;
+  for (const auto& item : model_.parameters()) marks_.push_back(mark_of(item.tensor));
 }
 
 void Engine::check_outside_updates() {
-  if (options.allow_outside_updates.value()) return;
-  for (std::size_t i = 0; i < versions_.size(); ++i) {
-    if (model_.parameters()[i].tensor._version() == versions_[i]) continue;
+  for (std::size_t i = 0; i < marks_.size(); ++i) {
+    if (mark_of(model_.parameters()[i].tensor) == marks_[i]) continue;
     misuse("parameter '" + model_.parameters()[i].name +
                "' changed outside the optimizer handle: call step() on the handle that prepare() returned, not on the optimizer itself "
                "(or set options.allow_outside_updates = true if the program means to change parameters)",

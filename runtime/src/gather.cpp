@@ -40,7 +40,7 @@ at::Tensor Accelerator::gather(const at::Tensor& tensor) {
 }
 
 at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
-  const auto& current = engine_->current;
+  const auto& current = engine_->in_hand();
   if (!current.valid)
     throw Error(ErrorCode::kInvalidArgument,
                 "gather_for_metrics() gathers rows of a loader's current batch: call it inside `for (auto& batch : loader)`", {}, rank());

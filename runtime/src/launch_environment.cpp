@@ -37,10 +37,14 @@ int integer_or(const char* name, std::int64_t least, std::int64_t most, int othe
 bool read_dialect(const Dialect& dialect, LaunchInfo& info) {
   const auto rank = environment_integer(dialect.rank, 0, kMostRanks);
   const auto size = environment_integer(dialect.size, 1, kMostRanks);
-  if (!rank && !size) return false;
+  const bool local = environment_text(dialect.local_rank).has_value();
+  if (!rank && !size && !local) return false;
   if (!rank || !size) {
     throw Error(ErrorCode::kConfig,
-                std::string(rank ? dialect.rank : dialect.size) + " is set but " + (rank ? dialect.size : dialect.rank) +
+                std::string(rank   ? dialect.rank
+                            : size ? dialect.size
+                                   : dialect.local_rank) +
+                    " is set but " + (rank ? dialect.size : dialect.rank) +
                     " is not: a rank must know both; start the program with `samerun launch -n N -- PROGRAM`, or unset it to run alone",
                 {{"launcher", dialect.source}});
   }

@@ -57,7 +57,12 @@ LoaderImpl::LoaderImpl(Engine& engine, std::shared_ptr<Dataset> dataset, const L
   seen_.purpose = options_.purpose;
   seen_.size = dataset_->size();
   const auto& plan = plan_.options();
-  require_agreement(*engine_.communicator, "the datasets", {"name=" + dataset_->name(), "size=" + std::to_string(seen_.size)});
+  const auto text = [](const char* name, auto value) { return name + ("=" + std::to_string(value)); };
+  require_agreement(*engine_.communicator, "the datasets", {"name=" + dataset_->name(), text("size", seen_.size)});
+  require_agreement(
+      *engine_.communicator, "the loaders' options",
+      {"purpose=" + options_.purpose, text("training", options_.training), text("batch_size", options_.batch_size), text("shuffle", options_.shuffle),
+       text("data_seed", options_.data_seed), "uneven=" + word(options_.uneven), text("split_batches", options_.split_batches)});
   if (options_.training) engine_.steps_per_epoch = plan_.windows();
   const auto emit = [&](const std::string& key, const std::string& value) {
     engine_.emit_setting(options_.purpose + "." + key, value, Origin::kArgument);
@@ -82,9 +87,14 @@ std::int64_t LoaderImpl::batches() {
 
 void LoaderImpl::start_pass() {
   pool_.reset();
+  if (options_.training) {
+    if (engine_.pass_open) engine_.abandon_window();
+    engine_.pass_open = true;
+  }
   epoch_ = options_.training && !engine_.epochs_in_use ? pass_ : engine_.epoch;
   slots_ = epoch_slots(plan_, epoch_, engine_.rank(), options_.training, engine_.mode, engine_.seams);
-  fingerprint_ = engine_.recording() && !fingerprinted_;
+  recording_ = engine_.recording();
+  fingerprint_ = recording_ && !fingerprinted_;
   next_ = 0;
   at_end_ = false;
   pool_ = std::make_unique<WorkerPool>(options_.workers, options_.prefetch, static_cast<std::int64_t>(slots_.size()),
@@ -109,7 +119,7 @@ Fetched LoaderImpl::fetch(std::int64_t index) const {
   batch.ids = ref.ids;
   batch.size = ref.real;
   batch.filler = ref.filler;
-  if (engine_.recording()) {
+  if (recording_) {
     const std::array<Digest, 2> parts{digest_of(batch.data), digest_of(batch.target)};
     fetched.contents = digest_list(parts);
   }
@@ -127,15 +137,12 @@ Fetched LoaderImpl::fetch(std::int64_t index) const {
 }
 
 void LoaderImpl::advance() {
+  if (options_.training) engine_.leave_batch();
   const bool stopped = options_.training && engine_.stopping;
   if (stopped || next_ >= slots_.size()) {
     end_pass();
     return;
   }
-  if (options_.training && engine_.current.valid && engine_.current.training && engine_.window.reduced)
-    throw Error(ErrorCode::kInvalidArgument,
-                "the window ended without the optimizer handle's step(): call opt.step() for every batch; inside a window it does nothing", {},
-                engine_.rank());
   const auto& slot = slots_[next_++];
   hand_over(slot, pool_->next());
 }
@@ -173,7 +180,8 @@ void LoaderImpl::emit_shard(const Slot& slot, const Digest& contents) const {
 void LoaderImpl::end_pass() {
   at_end_ = true;
   pool_.reset();
-  engine_.current = {};
+  (options_.training ? engine_.current : engine_.evaluation) = {};
+  if (options_.training) engine_.pass_open = false;
   pass_ += 1;
   if (fingerprint_) {
     fingerprint_ = false;

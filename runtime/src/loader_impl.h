@@ -39,6 +39,7 @@ class LoaderImpl {
   std::int64_t epoch_ = 0, pass_ = 0;
   std::size_t next_ = 0;
   bool at_end_ = true;
+  bool recording_ = false;    ///< Of this pass: workers must not look at the observers, which the training thread may detach.
   bool fingerprint_ = false;  ///< This pass adds sample contents to the dataset's digest.
   bool fingerprinted_ = false;
   DatasetSeen seen_;

@@ -4,11 +4,15 @@
 #include <torch/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "samerun/core/error.h"
 
@@ -46,7 +50,11 @@ std::string header_of(const TensorList& tensors, const Metadata& metadata) {
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     const auto end = offset + tensor.nbytes();
-    header[name] = {{"dtype", dtype_words().at(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+    const auto word = dtype_words().find(tensor.scalar_type());
+    if (word == dtype_words().end())
+      throw Error(ErrorCode::kStorage, "the safetensors format has no word for this dtype",
+                  {{"tensor", name}, {"dtype", c10::toString(tensor.scalar_type())}});
+    header[name] = {{"dtype", word->second}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -55,10 +63,10 @@ std::string header_of(const TensorList& tensors, const Metadata& metadata) {
 }
 
 void write_file(const std::string& path, const TensorList& tensors, const Metadata& metadata) {
+  const auto header = header_of(tensors, metadata);
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) storage_error("cannot create", path);
   try {
-    const auto header = header_of(tensors, metadata);
     const std::uint64_t size = header.size();
     write_all(fd, &size, sizeof size, path);
     write_all(fd, header.data(), header.size(), path);
@@ -74,25 +82,82 @@ void write_file(const std::string& path, const TensorList& tensors, const Metada
   if (::close(fd) != 0) storage_error("cannot close", path);
 }
 
-at::Tensor tensor_from(const Json& entry, const std::vector<char>& values, const std::string& name, const std::string& path) {
-  const auto fail = [&](const std::string& what) { throw Error(ErrorCode::kCorruption, "tensor '" + name + "': " + what, {{"file", path}}); };
+/// Whole numbers only: the JSON library would cut fractions off and wrap negative numbers around.
+template <class T>
+std::vector<T> whole_numbers(const Json& list) {
+  std::vector<T> numbers;
+  for (const auto& item : list.get<std::vector<Json>>()) {
+    const bool fits = item.is_number_unsigned() && item.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max();
+    if (!fits) throw Error(ErrorCode::kCorruption, "not a whole number of at least 0: " + item.dump().substr(0, 40));
+    numbers.push_back(item.get<T>());
+  }
+  return numbers;
+}
+
+struct Range {
+  std::uint64_t begin = 0, end = 0;
+};
+
+/// Bytes of a tensor; nullopt where that is no number. A dimension of 0 does not excuse the others.
+std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape, at::ScalarType type) {
+  std::int64_t most = static_cast<std::int64_t>(c10::elementSize(type));
+  bool none = false;
+  for (const auto size : shape) {
+    none = none || size == 0;
+    if (size > 0 && __builtin_mul_overflow(most, size, &most)) return std::nullopt;
+  }
+  return none ? 0 : static_cast<std::uint64_t>(most);
+}
+
+at::Tensor tensor_from(const Json& entry, const std::vector<char>& values, Range& range) {
+  const auto fail = [](const std::string& what) { throw Error(ErrorCode::kCorruption, what); };
   const auto word = entry.at("dtype").get<std::string>();
   std::optional<at::ScalarType> type;
   for (const auto& [candidate, text] : dtype_words()) {
     if (text == word) type = candidate;
   }
   if (!type) fail("unknown dtype " + word);
-  const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
-  const auto range = entry.at("data_offsets").get<std::vector<std::uint64_t>>();
-  if (range.size() != 2 || range[0] > range[1] || range[1] > values.size()) fail("its range is outside the file");
-  std::uint64_t bytes = c10::elementSize(*type);
-  for (const auto size : shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) fail("its shape is not possible");
-  }
-  if (bytes != range[1] - range[0]) fail("its shape does not fit its range");
+  const auto shape = whole_numbers<std::int64_t>(entry.at("shape"));
+  const auto ends = whole_numbers<std::uint64_t>(entry.at("data_offsets"));
+  if (ends.size() != 2 || ends[0] > ends[1] || ends[1] > values.size()) fail("its range is outside the file");
+  range = {ends[0], ends[1]};
+  const auto bytes = byte_count(shape, *type);
+  if (!bytes) fail("its shape is not possible");
+  if (*bytes != range.end - range.begin) fail("its shape does not fit its range");
   auto tensor = at::empty(shape, at::TensorOptions(*type));
-  if (bytes > 0) std::memcpy(tensor.data_ptr(), values.data() + range[0], bytes);
+  if (*bytes > 0) std::memcpy(tensor.data_ptr(), values.data() + range.begin, *bytes);
   return tensor;
+}
+
+/// The format allows neither holes nor overlaps nor a rest: a byte that no tensor covers was not written by a writer of it.
+bool cover_all(std::vector<Range> ranges, std::uint64_t size) {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  std::uint64_t reached = 0;
+  for (const auto& range : ranges) {
+    if (range.begin != reached) return false;
+    reached = range.end;
+  }
+  return reached == size;
+}
+
+SafetensorsFile parse_file(const std::string& header, const std::vector<char>& values) {
+  SafetensorsFile file;
+  std::vector<Range> ranges;
+  const auto json = Json::parse(header);
+  if (!json.is_object()) throw Error(ErrorCode::kCorruption, "the header is not an object");
+  for (const auto& [name, entry] : json.items()) {
+    if (name == "__metadata__") {
+      file.metadata = entry.get<Metadata>();
+      continue;
+    }
+    try {
+      file.tensors.emplace(name, tensor_from(entry, values, ranges.emplace_back()));
+    } catch (const Error& error) {
+      throw Error(error.code(), "tensor '" + name + "': " + error.what());
+    }
+  }
+  if (!cover_all(std::move(ranges), values.size())) throw Error(ErrorCode::kCorruption, "the tensors' ranges overlap or leave bytes out");
+  return file;
 }
 
 }  // namespace
@@ -117,20 +182,13 @@ SafetensorsFile read_safetensors(const std::string& path) {
   if (!in.read(header.data(), static_cast<std::streamsize>(header.size())) ||
       (!values.empty() && !in.read(values.data(), static_cast<std::streamsize>(values.size()))))
     throw Error(ErrorCode::kCorruption, "the file is shorter than its size", {{"file", path}});
-  SafetensorsFile file;
   try {
-    const auto json = Json::parse(header);
-    for (const auto& [name, entry] : json.items()) {
-      if (name == "__metadata__") {
-        file.metadata = entry.get<Metadata>();
-      } else {
-        file.tensors.emplace(name, tensor_from(entry, values, name, path));
-      }
-    }
+    return parse_file(header, values);
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kCorruption, std::string("the header is not valid: ") + error.what(), {{"file", path}});
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what(), {{"file", path}});
   }
-  return file;
 }
 
 }  // namespace samerun::detail

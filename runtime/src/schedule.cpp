@@ -16,10 +16,9 @@ BatchRef filler_of(const Plan& plan, std::int64_t epoch, std::int64_t round, int
   return filler;
 }
 
-std::optional<BatchRef> batch_of(const Plan& plan, std::int64_t epoch, std::int64_t round, int rank, bool training, const Seams& seams) {
+BatchRef batch_of(const Plan& plan, std::int64_t epoch, std::int64_t round, int rank, bool training, const Seams& seams) {
   auto batch = seams.batch ? seams.batch(plan, epoch, round, rank, training) : plan.at(epoch, round, rank);
-  if (!batch && training) batch = filler_of(plan, epoch, round, rank);
-  return batch;
+  return batch ? *batch : filler_of(plan, epoch, round, rank);
 }
 
 template <class T>
@@ -38,8 +37,7 @@ std::vector<Slot> replay_window(const Plan& plan, std::int64_t epoch, const Wind
   std::vector<Slot> slots;
   for (auto round = window.first_round; round < window.end_round; ++round) {
     for (int rank = 0; rank < world; ++rank) {
-      auto batch = batch_of(plan, epoch, round, rank, training, seams);
-      if (batch) slots.push_back({std::move(*batch), round, rank, rank, round - window.first_round, window.index, false, 0});
+      slots.push_back({batch_of(plan, epoch, round, rank, training, seams), round, rank, rank, round - window.first_round, window.index, false, 0});
     }
   }
   if (mode.variation > 0 && training) {
@@ -61,7 +59,7 @@ Slot whole_window(const Plan& plan, std::int64_t epoch, const WindowRange& windo
   for (auto round = window.first_round; round < window.end_round; ++round) {
     for (int rank = 0; rank < plan.options().world_size; ++rank) {
       const auto batch = batch_of(plan, epoch, round, rank, true, seams);
-      slot.batch.ids.insert(slot.batch.ids.end(), batch->ids.begin(), batch->ids.begin() + batch->real);
+      slot.batch.ids.insert(slot.batch.ids.end(), batch.ids.begin(), batch.ids.begin() + batch.real);
     }
   }
   slot.batch.real = static_cast<std::int64_t>(slot.batch.ids.size());
@@ -75,8 +73,7 @@ std::vector<Slot> window_slots(const Plan& plan, std::int64_t epoch, const Windo
   if (mode.replay_world > 0) return replay_window(plan, epoch, window, training, mode, seams);
   std::vector<Slot> slots;
   for (auto round = window.first_round; round < window.end_round; ++round) {
-    auto batch = batch_of(plan, epoch, round, rank, training, seams);
-    if (batch) slots.push_back({std::move(*batch), round, rank, 0, round - window.first_round, window.index, false, 0});
+    slots.push_back({batch_of(plan, epoch, round, rank, training, seams), round, rank, 0, round - window.first_round, window.index, false, 0});
   }
   return slots;
 }

@@ -26,7 +26,7 @@ struct Slot {
 ///  - a replay of N ranks on one: round j's batches of ranks 0..N-1, one accumulator a rank. A variation v >= 1 permutes the
 ///    micro-batches of each window and spreads them over the accumulators by position: another legal order of the same sum;
 ///  - whole: one slot a window with all its real rows; a variation permutes the rows.
-/// A rank without a batch (ragged plans) gets a filler in training, so that no rank waits for a collective that it skips.
+/// A rank without a batch (ragged plans) gets a filler, so that no rank waits for a collective that it skips.
 std::vector<Slot> epoch_slots(const Plan& plan, std::int64_t epoch, int rank, bool training, const Mode& mode, const Seams& seams);
 
 }  // namespace samerun::detail
