@@ -20,9 +20,9 @@ struct MicroBatch {
   int accumulator = 0;
   std::int64_t micro_index = 0;
   std::int64_t step = 0;
-  bool last = false;    ///< Ends the window: the gradients are reduced.
+  bool last = false;             ///< Ends the window: the gradients are reduced.
   double local_denominator = 0;  ///< Sum of this rank's weights in the window so far.
-  bool locked = false;  ///< A locked step: report running local gradients, and sum absolute values where measured.
+  bool locked = false;           ///< A locked step: report running local gradients, and sum absolute values where measured.
 };
 
 /// Running local gradients (undefined = zero) of an accumulator after one of its micro-batches, before any reduction.

@@ -3,6 +3,8 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 
+#include <cmath>
+
 namespace samerun::detail {
 
 template <class BatchNorm>
@@ -29,11 +31,12 @@ RunningStatistics::RunningStatistics(torch::nn::Module& module) {
 void RunningStatistics::begin() {
   const torch::NoGradGuard guard;
   for (auto& layer : layers_) {
-    layer.active = layer.module->is_training();
-    if (!layer.active) continue;
+    layer.open = true;
     layer.saved_mean = layer.mean.clone();
     layer.saved_variance = layer.variance.clone();
     layer.saved_batches = layer.batches.item<std::int64_t>();
+    layer.zeroed = layer.module->is_training();
+    if (!layer.zeroed) continue;
     layer.mean.zero_();
     layer.variance.zero_();
     layer.batches.zero_();  // so that a plain average's factor is 1
@@ -41,12 +44,22 @@ void RunningStatistics::begin() {
 }
 
 void RunningStatistics::restore(Layer& layer) {
-  if (!layer.active) return;
+  if (!layer.open) return;
   const torch::NoGradGuard guard;
   layer.mean.copy_(layer.saved_mean);
   layer.variance.copy_(layer.saved_variance);
   layer.batches.fill_(layer.saved_batches);
-  layer.active = false;
+  layer.zeroed = false;
+}
+
+/// What the forward passes since begin() brought: m * statistic, or with a plain average the average of the statistics.
+at::Tensor RunningStatistics::brought(const Layer& layer, const at::Tensor& now, const at::Tensor& saved, double passes) {
+  const auto values = now.detach().flatten().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);  // the statistics are restored next
+  if (layer.zeroed || passes == 0) return values;
+  const auto old = saved.to(at::kDouble).flatten();
+  if (layer.momentum) return values - old * std::pow(1 - *layer.momentum, passes);
+  const auto before = static_cast<double>(layer.saved_batches);
+  return (values * (before + passes) - old * before) / passes;
 }
 
 void RunningStatistics::abandon() {
@@ -58,11 +71,12 @@ void RunningStatistics::end(bool counts) {
   const torch::NoGradGuard guard;
   std::vector<at::Tensor> parts{at::full({1}, counts ? 1.0 : 0.0, at::kDouble)};
   for (auto& layer : layers_) {
-    const bool used = layer.active && layer.batches.item<std::int64_t>() > 0;
-    parts.push_back(at::full({1}, used ? 1.0 : 0.0, at::kDouble));
-    parts.push_back(layer.mean.to(at::kDouble).flatten());
-    parts.push_back(layer.variance.to(at::kDouble).flatten());
-    restore(layer);
+    const auto passes = layer.open ? static_cast<double>(layer.batches.item<std::int64_t>() - (layer.zeroed ? 0 : layer.saved_batches)) : 0.0;
+    parts.push_back(at::full({1}, passes, at::kDouble));
+    parts.push_back(brought(layer, layer.mean, layer.saved_mean, passes));
+    parts.push_back(brought(layer, layer.variance, layer.saved_variance, passes));
+    if (passes > 0 || layer.zeroed) restore(layer);
+    layer.open = false;
   }
   contributions_.push_back(at::cat(parts));
 }
@@ -83,17 +97,18 @@ void RunningStatistics::fold_one(const at::Tensor& contribution) {
   if (contribution[0].item<double>() == 0) return;
   std::int64_t at = 1;
   for (auto& layer : layers_) {
-    const bool used = contribution[at++].item<double>() != 0;
+    const double passes = contribution[at++].item<double>();
     const auto size = layer.mean.numel();
     const auto mean = contribution.narrow(0, at, size), variance = contribution.narrow(0, at + size, size);
     at += 2 * size;
-    if (!used) continue;
-    layer.batches.add_(1);
-    // With a momentum the vectors already carry it; a plain average weighs each batch by one over their number.
-    const double weight = layer.momentum ? *layer.momentum : 1.0 / static_cast<double>(layer.batches.item<std::int64_t>());
+    if (passes == 0) continue;
+    layer.batches.add_(static_cast<std::int64_t>(passes));
+    // With a momentum the vectors already carry it; a plain average weighs each pass by one over their number.
+    const double weight = passes / static_cast<double>(layer.batches.item<std::int64_t>());
+    const double keep = layer.momentum ? std::pow(1 - *layer.momentum, passes) : 1 - weight;
     const double share = layer.momentum ? 1.0 : weight;
-    layer.mean.mul_(1 - weight).add_(mean.to(layer.mean.scalar_type()).mul(share));
-    layer.variance.mul_(1 - weight).add_(variance.to(layer.variance.scalar_type()).mul(share));
+    layer.mean.mul_(keep).add_(mean.to(layer.mean.scalar_type()).mul(share));
+    layer.variance.mul_(keep).add_(variance.to(layer.variance.scalar_type()).mul(share));
   }
 }
 

@@ -20,7 +20,8 @@ namespace samerun::detail {
 /// starts from zeroed statistics, which leaves m * statistic; at the window's end the ranks gather these small vectors and
 /// every rank folds them in global batch order: round by round, rank by rank, fillers left out. With momentum nullopt (a plain
 /// average) m is 1 / batches so far, and the fold divides by the global count.
-/// Outside of begin() .. end() the statistics are whole. A module that is in evaluation mode at begin() is left alone.
+/// Outside of begin() .. end() the statistics are whole. A module that is in evaluation mode at begin() keeps them, since its
+/// forward pass reads them; if it is set to training after that, its old statistics are taken out of what it left.
 class RunningStatistics {
  public:
   RunningStatistics() = default;
@@ -40,15 +41,17 @@ class RunningStatistics {
     std::optional<double> momentum;
     at::Tensor saved_mean, saved_variance;
     std::int64_t saved_batches = 0;
-    bool active = false;
+    bool open = false;    ///< Between begin() and end().
+    bool zeroed = false;  ///< The module was in training mode at begin().
   };
   template <class BatchNorm>
   void adopt(torch::nn::Module& module);
   void restore(Layer& layer);
+  static at::Tensor brought(const Layer& layer, const at::Tensor& now, const at::Tensor& saved, double passes);
   void fold_one(const at::Tensor& contribution);
 
   std::vector<Layer> layers_;
-  std::vector<at::Tensor> contributions_;  ///< One float64 vector a micro-batch: counted flag, then each layer's flag, mean, variance.
+  std::vector<at::Tensor> contributions_;  ///< One float64 vector a micro-batch: counted flag, then each layer's number of passes, mean, variance.
 };
 
 }  // namespace samerun::detail

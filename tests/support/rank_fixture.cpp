@@ -1,5 +1,6 @@
 // A training program for tests on several ranks: rank_fixture MODE [WORDS]. Each mode prints what its test looks at.
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <map>
@@ -89,6 +90,7 @@ struct NetImpl : torch::nn::Module {
   torch::Tensor forward(torch::Tensor x, bool use_branch = true) {
     x = first(x);
     if (!batch_norm.is_empty()) x = batch_norm(x);
+    if (!batch_norm.is_empty() && norm_twice) x = batch_norm(torch::tanh(x) + x * 0.5);
     x = second(dropout(torch::tanh(x)));
     return use_branch ? x * branch : x;
   }
@@ -96,6 +98,7 @@ struct NetImpl : torch::nn::Module {
   torch::nn::BatchNorm1d batch_norm{nullptr};
   torch::nn::Dropout dropout{nullptr};
   torch::Tensor branch;
+  bool norm_twice = false;  ///< One module used twice in a forward pass.
 };
 TORCH_MODULE(Net);
 
@@ -255,6 +258,29 @@ void leaves(Accelerator& accelerator, const Words&) {
   }
 }
 
+/// One rank stops in the middle; the others wait for it in a collective until their time limit.
+void hangs(Accelerator& accelerator, const Words&) {
+  Job job(accelerator, 24, {.batch_size = 2});
+  for (auto& batch : job.loader) {
+    while (accelerator.rank() == 1) ::pause();
+    job.train(batch);
+  }
+}
+
+/// Says train() only once it has its batch, after an evaluation at the epoch's end. words: whether the norm is used twice.
+void trains_late(Accelerator& accelerator, const Words& words) {
+  Job job(accelerator, 22, {.batch_size = 2}, Net(5, true));
+  job.model->norm_twice = number(words, 0, 0) != 0;
+  for ([[maybe_unused]] auto epoch : accelerator.epochs(2)) {
+    for (auto& batch : job.loader) {
+      job.model->train();
+      job.train(batch);
+    }
+    job.model->eval();
+  }
+  say("state", job.state());
+}
+
 void breaks(Accelerator& accelerator, const Words& words) {
   Job job(accelerator, 24, {.batch_size = 2, .shuffle = true, .workers = static_cast<int>(number(words, 0, 0))});
   for (auto epoch : accelerator.epochs(3)) {
@@ -344,6 +370,8 @@ const std::map<std::string, Mode>& modes() {
                                                {"unused", unused},
                                                {"throws", throws},
                                                {"leaves", leaves},
+                                               {"hangs", hangs},
+                                               {"trains_late", trains_late},
                                                {"breaks", breaks},
                                                {"not_a_number", not_a_number},
                                                {"count_in_window", count_in_window},

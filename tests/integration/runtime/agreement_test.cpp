@@ -71,6 +71,10 @@ TEST(AgreementTest, ARankThatExitsEndsAllRanks) {
   expect_failure(run(2, {"leaves"}), {"rank 1"});
 }
 
+TEST(AgreementTest, ARankThatHangsEndsAllRanksAtTheTimeLimit) {
+  expect_failure(run(2, {"hangs"}, {{"SAMERUN_TIMEOUT_S", "2"}}), {"waited too long for another rank", "[rank 0]"});
+}
+
 TEST(AgreementTest, ASecondAcceleratorIsAnErrorOnEveryRank) {
   expect_failure(run(2, {"two_accelerators"}), {"a process has one Accelerator; keep the first and pass it on"});
 }

@@ -20,6 +20,9 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(square / scale);
 }
 
+/// A bias before a batch norm has no gradient but rounding, which AdamW divides by its epsilon of 1e-8.
+constexpr double kNormRounding = 1e-7;
+
 std::map<std::string, std::string> in_float64(int accumulation) {
   return {{"SAMERUN_PRECISION", "float64"}, {"SAMERUN_ACCUMULATION_STEPS", std::to_string(accumulation)}};
 }
@@ -72,7 +75,19 @@ TEST(TrainingTest, RunningStatisticsAreTheSameOnEveryRankAndThoseOfOneRank) {
   EXPECT_EQ(values(two, 0, "state"), values(two, 1, "state"));
   env["SAMERUN_REPLAY_WORLD"] = "2";
   const Ended replay = run(1, {"train", "22", "2", "2", "0", "1"}, env);
-  EXPECT_LT(distance(vector_of(replay, 0, "state"), vector_of(two, 0, "state")), 1e-12) << replay.err;
+  EXPECT_LT(distance(vector_of(replay, 0, "state"), vector_of(two, 0, "state")), kNormRounding) << replay.err;
+}
+
+TEST(TrainingTest, RunningStatisticsAreTheSameWhenTrainIsSaidInsideTheLoopOrAModuleIsUsedTwice) {
+  for (const char* twice : {"0", "1"}) {
+    auto env = in_float64(2);
+    const Ended two = run(2, {"trains_late", twice}, env);
+    ASSERT_EQ(two.code, 0) << two.err;
+    EXPECT_EQ(values(two, 0, "state"), values(two, 1, "state"));
+    env["SAMERUN_REPLAY_WORLD"] = "2";
+    const Ended replay = run(1, {"trains_late", twice}, env);
+    EXPECT_LT(distance(vector_of(replay, 0, "state"), vector_of(two, 0, "state")), kNormRounding) << replay.err;
+  }
 }
 
 TEST(TrainingTest, AnEvaluationInsideTheLoopChangesNothingOfTheTraining) {
