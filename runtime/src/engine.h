@@ -104,7 +104,8 @@ class Engine {
   void count_batch(const at::Tensor& loss, double weight);
   void observe_local(const std::vector<at::Tensor>& running, const MicroBatch& micro);
   void capture_gradients(const char* stage);
-  void finish_step(const std::vector<at::Tensor>& before);
+  void copy_parameters();
+  void finish_step();
   void exchange_capture();
   void check_outside_updates();
   void remember_parameters();
@@ -131,7 +132,8 @@ class Engine {
   Digest root_before_, root_moments_before_;  ///< Taken as the window's first batch is handed over.
   Step step_;                                 ///< Row of the step under way.
   std::vector<TensorTrace> raw_traces_;
-  StepCapture capture_;  ///< Full tensors of a locked step.
+  std::vector<at::Tensor> before_;  ///< Parameters before the step under way.
+  StepCapture capture_;             ///< Full tensors of a locked step.
   std::uint64_t random_before_ = 0;
   bool warned_random_ = false;
   bool ended_ = false;

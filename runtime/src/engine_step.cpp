@@ -152,17 +152,16 @@ void Engine::step_optimizer() {
   if (!window.reduced) misuse("step() was called twice in one window: call it once per batch", rank());
   const torch::NoGradGuard guard;
   check_outside_updates();
-  std::vector<at::Tensor> before;
   if (recording()) {
     capture_gradients(stage::kClipped);
-    before = clone_all(model_.parameter_tensors());
+    copy_parameters();
   }
   groups_ = group_settings(*optimizer_, position.optimizer_step);
   if (recording()) {
     step_.root_before = root_before_;
     step_.root_moments_before = root_moments_before_;
     if (capture_.active) {
-      capture_.before = before;
+      capture_.before = clone_all(before_);
       capture_.states_before = clone_all(parameter_states(*optimizer_, model_.parameters()));
     }
   }
@@ -176,7 +175,22 @@ void Engine::step_optimizer() {
     step();
   }
   remember_parameters();
-  finish_step(before);
+  finish_step();
+}
+
+/// The parameters as the step finds them, into the same memory every step: getting new memory costs more than the copy.
+void Engine::copy_parameters() {
+  const auto& parameters = model_.parameters();
+  before_.resize(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto now = parameters[i].tensor.detach();
+    auto& copy = before_[i];
+    if (copy.defined() && copy.scalar_type() == now.scalar_type() && copy.sizes() == now.sizes() && copy.strides() == now.strides()) {
+      copy.copy_(now);
+    } else {
+      copy = now.clone();
+    }
+  }
 }
 
 /// Traces of the gradients as they stand. "clipped" takes over what "raw" measured where the bits are the same.
@@ -214,7 +228,7 @@ void Engine::capture_gradients(const char* stage_name) {
   if (capture_.active) (is_raw ? capture_.raw : capture_.clipped) = clone_all(values);
 }
 
-void Engine::finish_step(const std::vector<at::Tensor>& before) {
+void Engine::finish_step() {
   const auto step = position.optimizer_step;
   position.optimizer_step += 1;
   position.micro_step += window.local_rounds;
@@ -223,7 +237,9 @@ void Engine::finish_step(const std::vector<at::Tensor>& before) {
     const auto& parameters = model_.parameters();
     std::vector<Digest> updates, states;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      auto trace = trace_of(parameters[i].name, parameters[i].tensor - before[i], {stage::kUpdate, step, rank(), -1, rank() == 0, false});
+      auto& update = before_[i];  // takes the copy's place
+      at::sub_out(update, parameters[i].tensor, update);
+      auto trace = trace_of(parameters[i].name, update, {stage::kUpdate, step, rank(), -1, rank() == 0, false});
       updates.push_back(trace.digest);
       if (rank() == 0) observers().on_tensor(trace);
     }
