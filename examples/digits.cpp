@@ -89,9 +89,9 @@ void train(int argc, char** argv) {
   const auto [images, labels] = read_digits(arguments.data);
   const auto [train_rows, test_rows] = split_rows(images.size(0));
 
-  auto options = samerun::options_from(argc, argv);
-  options.accumulation_steps = 4;
-  samerun::Accelerator accelerator(options);  // samerun
+  auto options = samerun::options_from(argc, argv);  // samerun
+  options.accumulation_steps = 4;                    // samerun
+  samerun::Accelerator accelerator(options);         // samerun
   auto train_loader =
       accelerator.prepare_loader(samerun::tensor_dataset("digits-train", images.index_select(0, train_rows), labels.index_select(0, train_rows)),
                                  {.batch_size = kBatch, .shuffle = true});
