@@ -21,6 +21,20 @@ CLI::Validator range(int least, int most) {
   return CLI::Validator(CLI::Range(least, most)).description("");
 }
 
+/// Whole numbers that fit 63 bits; CLI11 would wrap what does not fit.
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const bool good = !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == std::string::npos;
+        return good ? std::string() : "Value " + text + " is not a whole number of at most 18 digits";
+      },
+      "");
+}
+
+CLI::Validator not_empty() {
+  return CLI::Validator([](const std::string& text) { return text.empty() ? std::string("a folder's name may not be empty") : std::string(); }, "");
+}
+
 /// CLI11's usage line knows nothing of the program that follows.
 class Format : public CLI::Formatter {
  public:
@@ -168,14 +182,14 @@ void Parser::add_run_flags(CLI::App* app, RunFlags& options) {
       ->type_name("T")
       ->check(range(1, 4096));
   app->add_option("--timeout", options.timeout_s, "Seconds that a collective may take (SAMERUN_TIMEOUT_S)")->type_name("S")->check(range(1, 86400));
-  app->add_option("--seed", options.seed, "Seed handed to the program (SAMERUN_SEED)")->type_name("SEED");
-  app->add_option("--record-dir", options.record_dir, kRecordHelp)->type_name("DIR");
+  app->add_option("--seed", options.seed, "Seed handed to the program (SAMERUN_SEED)")->type_name("SEED")->check(whole_number());
+  app->add_option("--record-dir", options.record_dir, kRecordHelp)->type_name("DIR")->check(not_empty());
   app->add_flag("-q,--quiet", options.quiet, "Say nothing unless something fails");
 }
 
 template <class Options>
 void Parser::add_read_flags(CLI::App* app, Options& options) {
-  app->add_option("--record-dir", options.record_dir, kRecordHelp)->type_name("DIR");
+  app->add_option("--record-dir", options.record_dir, kRecordHelp)->type_name("DIR")->check(not_empty());
   app->add_flag("--json", options.json, "Print JSON");
 }
 

@@ -6,6 +6,8 @@
 #include "launcher.h"
 #include "program.h"
 #include "run_settings.h"
+#include "samerun/recorder/reader.h"
+#include "samerun/recorder/store.h"
 
 namespace samerun::cli {
 namespace {
@@ -42,6 +44,26 @@ void report(const LaunchResult& result, bool quiet) {
   }
 }
 
+/// Why the record of a good run lacks rows; empty when it has all.
+std::string record_gap(const std::string& folder, std::int64_t run) {
+  const recorder::Reader reader(folder);
+  const std::int64_t dropped = reader.dropped_rows(run);
+  if (dropped > 0) return std::to_string(dropped) + " rows could not be kept";
+  for (const auto& row : reader.events(run)) {
+    if (row.event.kind == "record-stopped" || row.event.kind == "observer-detached" || row.event.kind == "staging-damaged") return row.event.text;
+  }
+  return {};
+}
+
+/// Training that ended well without the record that was asked for is no success.
+int check_record(const recorder::Store& store, const LaunchResult& result) {
+  const std::string gap = record_gap(store.folder(), result.run);
+  if (gap.empty()) return result.exit_code;
+  std::fprintf(stderr, "samerun: the program ended with code 0, but the record of run %lld is not complete: %s; free some space and run it again\n",
+               static_cast<long long>(result.run), gap.c_str());
+  return 3;
+}
+
 }  // namespace
 
 int run_launch(const LaunchOptions& options) {
@@ -54,7 +76,7 @@ int run_launch(const LaunchOptions& options) {
   Launcher launcher(store.get());
   const LaunchResult result = launcher.run(plan(options, settings));
   report(result, options.quiet);
-  return result.exit_code;
+  return store && result.good() ? check_record(*store, result) : result.exit_code;
 }
 
 }  // namespace samerun::cli

@@ -17,7 +17,7 @@ std::string file_of(const std::string& folder_or_file) {
   if (!fs::exists(path, error)) {
     throw Error(ErrorCode::kStorage, "no record at " + path + ": give the folder of the record (usually .samerun), or set SAMERUN_DIR");
   }
-  if (fs::file_size(path, error) == 0) throw Error(ErrorCode::kConfig, "record " + path + " is empty: no run has been recorded in it");
+  if (fs::file_size(path, error) == 0) throw Error(ErrorCode::kStorage, "record " + path + " is empty: no run has been recorded in it");
   return path;
 }
 
@@ -47,7 +47,7 @@ ReaderFile::ReaderFile(const std::string& folder_or_file) {
     }
   }
   if (check_schema(*database_) == FileState::kEmpty) {
-    throw Error(ErrorCode::kConfig, "record " + path + " is empty: no run has been recorded in it");
+    throw Error(ErrorCode::kStorage, "record " + path + " is empty: no run has been recorded in it");
   }
 }
 

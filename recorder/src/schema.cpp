@@ -12,7 +12,7 @@ std::string staging_part() {
 }
 
 [[noreturn]] void refuse_newer(const std::string& path, std::int64_t version) {
-  throw Error(ErrorCode::kConfig, "record " + path + " has schema version " + std::to_string(version) + ", this samerun knows up to " +
+  throw Error(ErrorCode::kStorage, "record " + path + " has schema version " + std::to_string(version) + ", this samerun knows up to " +
                                       std::to_string(kSchemaVersion) + ": use a newer samerun");
 }
 
@@ -31,7 +31,7 @@ FileState check_schema(Database& database) {
     if (version == kSchemaVersion) return FileState::kCurrent;
   }
   if (application == 0 && version == 0 && objects == 0) return FileState::kEmpty;
-  throw Error(ErrorCode::kConfig, "file " + database.path() + " is a database, but not a Samerun record: nothing was written; name another folder");
+  throw Error(ErrorCode::kStorage, "file " + database.path() + " is a database, but not a Samerun record: nothing was written; name another folder");
 }
 
 FileState check_schema_of(const std::string& path) {

@@ -15,7 +15,7 @@ enum class FileState { kEmpty, kCurrent };
 
 const char* schema_text();  ///< The text of schema.sql.
 
-/// What the file is, told by reading only. Throws kConfig for a newer schema or a database that is not Samerun's.
+/// What the file is, told by reading only. Throws kStorage for a newer schema or a database that is not Samerun's.
 FileState check_schema(Database& database);
 /// As check_schema() for the file at `path`, opened for reading, so that a file we must not touch keeps its bytes.
 FileState check_schema_of(const std::string& path);

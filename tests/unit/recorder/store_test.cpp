@@ -47,7 +47,7 @@ TEST_F(StoreTest, ANewerSchemaIsRefusedAndItsBytesStay) {
   { Store store(record()); }
   fs::remove(record() + "/.gitignore");
   Database(file(), Database::Mode::kReadWrite).execute("PRAGMA user_version = 2");
-  expect_refused(ErrorCode::kConfig, ErrorCode::kConfig, "has schema version 2, this samerun knows up to 1: use a newer samerun");
+  expect_refused(ErrorCode::kStorage, ErrorCode::kStorage, "has schema version 2, this samerun knows up to 1: use a newer samerun");
 }
 
 TEST_F(StoreTest, ANewerRecordKeepsItsLogToo) {
@@ -61,7 +61,7 @@ TEST_F(StoreTest, ANewerRecordKeepsItsLogToo) {
   }
   const std::string before = bytes_of(file()), log = bytes_of(file() + "-wal");
   ASSERT_FALSE(log.empty());
-  expect_error([&] { Store store(record()); }, ErrorCode::kConfig, "has schema version 2");
+  expect_error([&] { Store store(record()); }, ErrorCode::kStorage, "has schema version 2");
   EXPECT_EQ(bytes_of(file()), before);
   EXPECT_EQ(bytes_of(file() + "-wal"), log);
 }
@@ -91,7 +91,7 @@ TEST_F(StoreTest, ATruncatedRecordIsRefused) {
 TEST_F(StoreTest, AnotherProgramsDatabaseIsRefusedAndStays) {
   fs::create_directories(record());
   Database(file(), Database::Mode::kCreate).execute("CREATE TABLE theirs (x); PRAGMA application_id = 7");
-  expect_refused(ErrorCode::kConfig, ErrorCode::kConfig, "not a Samerun record");
+  expect_refused(ErrorCode::kStorage, ErrorCode::kStorage, "not a Samerun record");
 }
 
 TEST_F(StoreTest, AFolderThatCannotBeMadeIsNamedWithAdvice) {
@@ -153,7 +153,7 @@ TEST_F(StoreTest, APlainFileNameIsReadToo) {
 TEST_F(StoreTest, AMissingAndAnEmptyRecordAreSaid) {
   expect_error([&] { Reader reader(record()); }, ErrorCode::kStorage, "no record at");
   put_file("");
-  expect_error([&] { Reader reader(record()); }, ErrorCode::kConfig, "no run has been recorded");
+  expect_error([&] { Reader reader(record()); }, ErrorCode::kStorage, "no run has been recorded");
 }
 
 TEST_F(StoreTest, VerdictsKeepTheirEvidence) {

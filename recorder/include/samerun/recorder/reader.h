@@ -80,7 +80,7 @@ struct CodeRow {
 };
 
 /// Reads a record. Opens read-only; works on a copy, on another host, and beside a running launcher.
-/// Throws kStorage (missing, unreadable), kCorruption (damaged), kConfig (newer schema, not a Samerun record).
+/// Throws kStorage (missing, unreadable, newer schema, not a Samerun record), kCorruption (damaged).
 /// Threads: not concurrently on one object. NaN and infinities come back as they were stored.
 class Reader {
  public:
