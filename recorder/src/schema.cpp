@@ -13,7 +13,7 @@ std::string staging_part() {
 
 [[noreturn]] void refuse_newer(const std::string& path, std::int64_t version) {
   throw Error(ErrorCode::kStorage, "record " + path + " has schema version " + std::to_string(version) + ", this samerun knows up to " +
-                                      std::to_string(kSchemaVersion) + ": use a newer samerun");
+                                       std::to_string(kSchemaVersion) + ": use a newer samerun");
 }
 
 }  // namespace
