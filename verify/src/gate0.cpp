@@ -64,6 +64,28 @@ void steps_change_parameters(const PairRecord& pair, const Arm& arm, Findings& f
   findings.different(at::kUpdate, {}, steps.front()->step, -1, "the candidate's parameters" + in_arm(arm) + " never changed; the reference's did");
 }
 
+// An optimizer that keeps state changes it whenever it steps, whatever the gradients and however small the learning rate.
+void steps_change_moments(const Arm& arm, Findings& findings) {
+  std::map<std::int64_t, const Step*> reference;
+  for (const Step* step : arm.reference.first_rank_steps()) reference[step->step] = step;
+  for (const auto& [rank, step] : arm.candidate.steps) {
+    const auto theirs = reference.find(step.step);
+    if (theirs == reference.end() || step.root_moments_before != step.root_moments_after) continue;
+    if (theirs->second->root_moments_before == theirs->second->root_moments_after) continue;
+    findings.add(
+        {{},
+         Verdict::kDifferent,
+         at::kUpdate,
+         {},
+         step.step,
+         rank,
+         0,
+         0,
+         "the optimizer did not step" + in_arm(arm) + ": step " + std::to_string(step.step) + " left its state as it was, the reference's moved"},
+        "no step");
+  }
+}
+
 }  // namespace
 
 CheckResult check_gate0(const PairRecord& pair) {
@@ -75,6 +97,7 @@ CheckResult check_gate0(const PairRecord& pair) {
     const auto note = judge_changes(*arm, findings, compared);
     if (arm == &pair.native) native = compared, notes = note;
     steps_change_parameters(pair, *arm, findings);
+    steps_change_moments(*arm, findings);
   }
   if (native == 0 && pair.native.candidate.first_rank_steps().size() > 1) {
     findings.inconclusive(at::kState, {}, -1, "the record holds no two consecutive steps of the candidate");

@@ -121,5 +121,22 @@ TEST_F(Gate0Test, AnOptimizerOnAnotherCopyNeverChangesTheParameters) {
   EXPECT_TRUE(found(judge(pair), "gate0", "update", "", 0));
 }
 
+TEST_F(Gate0Test, AStepThatTheOptimizerDidNotTakeIsFoundAtThatStep) {
+  FakePair pair = clean_pair();
+  pair.candidate.each_step(3, [](Step& row, int) { row.root_moments_after = row.root_moments_before; });
+  pair.candidate.each_step(4, [&pair](Step& row, int rank) { row.root_moments_before = pair.candidate.rank(rank).steps[3].root_moments_after; });
+  EXPECT_TRUE(found(judge(pair), "gate0", "update", "", 3));
+}
+
+TEST_F(Gate0Test, AnOptimizerWithoutStateIsNotTakenForOneThatDoesNotStep) {
+  FakePair pair = clean_pair();
+  for (FakeRun* run : {&pair.candidate, &pair.reference, &pair.candidate64, &pair.reference64}) {
+    for (auto& rank : run->ranks) {
+      for (auto& row : rank.steps) row.root_moments_before = row.root_moments_after = Digest{};
+    }
+  }
+  EXPECT_TRUE(same(judge(pair)));
+}
+
 }  // namespace
 }  // namespace samerun::verify
