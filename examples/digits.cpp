@@ -129,7 +129,7 @@ void train(int argc, char** argv) {
     const double accuracy = static_cast<double>(right) / static_cast<double>(rows);
     accelerator.log({{"accuracy", accuracy}});  // samerun
     char line[80];
-    std::snprintf(line, sizeof line, "epoch %2lld  test accuracy %.4f  (%lld of %lld)", static_cast<long long>(epoch + 1), accuracy,
+    std::snprintf(line, sizeof line, "epoch %2lld  test accuracy %.4f  (%lld of %lld)", static_cast<long long>(epoch) + 1, accuracy,
                   static_cast<long long>(right), static_cast<long long>(rows));
     accelerator.print(line);
   }

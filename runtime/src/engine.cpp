@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include <ATen/Parallel.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/version.h>

@@ -25,7 +25,7 @@ enum class ReduceOp { kSum, kMean, kMin, kMax };
 /// One window position, from accumulate(): RAII over the handling of a micro-batch.
 class Window {
  public:
-  ~Window();
+  ~Window();  // NOLINT(performance-trivially-destructible): a window that is only held must not look like an unused variable
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
   /// True for the last micro-batch of the window: backward() reduces, step() steps.
