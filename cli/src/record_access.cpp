@@ -4,11 +4,25 @@
 #include <filesystem>
 
 #include "samerun/core/error.h"
+#include "samerun/recorder/reader.h"
 #include "samerun/recorder/store.h"
 
 namespace samerun::cli {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+bool readable(const std::string& folder) {
+  try {
+    const recorder::Reader reader(folder);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
 
 std::string record_folder(const std::string& folder_or_file) {
   std::error_code ignored;
@@ -23,6 +37,7 @@ void refresh_record(const std::string& folder_or_file) {
   try {
     recorder::Store(folder).sweep();
   } catch (const Error& error) {
+    if (!readable(folder)) return;  // The command says so itself, once.
     std::fprintf(stderr, "samerun: note: read without folding what crashed runs left: %s\n", error.what());
   }
 }
