@@ -1,7 +1,10 @@
 // What a user may get wrong before anything runs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "harness.h"
 #include "paths.h"
@@ -113,6 +116,34 @@ TEST(BadInputTest, HelpAndVersionGoToStdout) {
 TEST(BadInputTest, TheTableOfFlagsIsWhatTheParserKnows) {
   Bench bench;
   EXPECT_EQ(bench.run({"help-table"}).out, read_file(kCommandsPath)) << "run: samerun help-table > cli/COMMANDS.md";
+}
+
+TEST(BadInputTest, ADamagedRecordIsSaidOnceAndLeftAsItIs) {
+  Bench bench;
+  std::filesystem::create_directories(bench.record());
+  const std::string path = bench.record() + "/samerun.db", bytes(8192, 'x');
+  std::ofstream(path) << bytes;
+  const Ended ended = bench.run({"runs"});
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  EXPECT_NE(ended.err.find("damaged"), std::string::npos) << ended.err;
+  std::ifstream in(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), bytes);
+}
+
+TEST(BadInputTest, AnEmptyRecordFolderAndASeedThatDoesNotFitAreWrongUsage) {
+  Bench bench;
+  EXPECT_EQ(bench.run({"launch", "--record-dir", "", "--", kStubPath, "hello", "bye"}).code, 2);
+  EXPECT_EQ(bench.run({"launch", "--seed", "-1", "--", kStubPath, "hello", "bye"}).code, 2);
+  EXPECT_EQ(bench.run({"launch", "--seed", "99999999999999999999", "--", kStubPath, "hello", "bye"}).code, 2);
+}
+
+TEST(BadInputTest, AGoodRunWhoseRecordLacksRowsIsNoSuccess) {
+  Bench bench;
+  const std::string script = std::string("head -c 4096 /dev/zero > $SAMERUN_STAGING/rank-0000.db; exec ") + kStubPath + " hello bye";
+  const Ended ended = bench.run({"launch", "--", "/bin/sh", "-c", script});
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_NE(ended.err.find("ended with code 0, but the record of run 1 is not complete"), std::string::npos) << ended.err;
 }
 
 }  // namespace
