@@ -31,7 +31,11 @@ class C10dCommunicator final : public Communicator {
       group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, std::optional<c10::intrusive_ptr<c10d::Backend>>(gloo));
     } catch (const std::exception& error) {
       const std::string text = error.what();
-      throw Error(ErrorCode::kRendezvous, "the ranks did not find each other: " + text.substr(0, text.find('\n')),
+      const bool taken = text.find("EADDRINUSE") != std::string::npos;
+      const std::string advice =
+          taken ? "the store's port is taken; choose another MASTER_PORT, or start the ranks with `samerun launch`, which holds its own: "
+                : "the ranks did not find each other; see that all were started with this host and port, and that none has ended: ";
+      throw Error(ErrorCode::kRendezvous, advice + text.substr(0, text.find('\n')),
                   {{"store", launch.store_host + ":" + std::to_string(launch.store_port)}, {"launcher", launch.source}}, launch.rank);
     }
   }
