@@ -278,8 +278,20 @@ std::vector<recorder::RankExit> Job::exits() const {
 LaunchResult Job::finish() {
   result_.wall_seconds = static_cast<double>(monotonic_now_ns() - started_ns_) * 1e-9;
   result_.exits = exits();
-  result_.status = end_status();
-  if (result_.run != 0) store_->end_run(result_.run, result_.status, result_.exit_code, result_.message, result_.exits);
+  try {
+    result_.status = end_status();
+  } catch (const Error& error) {
+    result_.message = "training ended well, but its record could not be written: " + std::string(error.what());
+    result_.exit_code = 3;
+    result_.status = "failed";
+  }
+  if (result_.run == 0) return result_;
+  try {
+    store_->end_run(result_.run, result_.status, result_.exit_code, result_.message, result_.exits);
+  } catch (const Error& error) {
+    const std::string how = result_.message.empty() ? "training ended well" : result_.message;
+    throw Error(error.code(), how + "; how it ended is not in the record: " + error.what());
+  }
   return result_;
 }
 

@@ -69,6 +69,7 @@ class PairSession {
   std::optional<int> run_shadows(Launcher& launcher);
   std::optional<int> run_reruns(Launcher& launcher);
   std::vector<LaunchResult> step(Launcher& launcher, const std::vector<LaunchSpec>& specs);
+  std::vector<LaunchResult> run_specs(Launcher& launcher, const std::vector<LaunchSpec>& specs);
   void begin_line(const std::string& text);
   void end_line(double seconds, bool failed);
   static void report_failure(const LaunchResult& result, const std::string& role, const char* consequence);
@@ -106,12 +107,22 @@ std::string describe(const std::vector<LaunchSpec>& specs) {
   return roles + ", " + (wide ? "float64" : "own precision") + ", " + ranks;
 }
 
+/// The line of a step ends before an error is told.
+std::vector<LaunchResult> PairSession::run_specs(Launcher& launcher, const std::vector<LaunchSpec>& specs) {
+  try {
+    return launcher.run(specs);
+  } catch (const Error&) {
+    if (!options_.quiet) std::fputs("failed\n", stderr);
+    throw;
+  }
+}
+
 std::vector<LaunchResult> PairSession::step(Launcher& launcher, const std::vector<LaunchSpec>& specs) {
   const int first = done_ + 1;
   done_ += static_cast<int>(specs.size());
   const std::string range = specs.size() == 1 ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(done_);
   begin_line("[" + range + "/" + std::to_string(kSteps) + "] " + describe(specs));
-  const std::vector<LaunchResult> results = launcher.run(specs);
+  const std::vector<LaunchResult> results = run_specs(launcher, specs);
   double seconds = 0;
   bool failed = false;
   for (const LaunchResult& result : results) {

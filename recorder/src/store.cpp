@@ -14,6 +14,7 @@
 #include "liveness.h"
 #include "program_file.h"
 #include "redact.h"
+#include "reserve.h"
 #include "samerun/core/clock.h"
 #include "samerun/core/error.h"
 #include "schema.h"
@@ -63,6 +64,7 @@ struct Store::Impl {
   explicit Impl(const std::string& where)
       : folder(fs::absolute(where).lexically_normal().string()),
         path(checked_path(folder)),
+        reserve(folder),
         record(path, Database::Mode::kCreate),
         folder_of(record) {
     file_system = file_system_type(folder);
@@ -79,8 +81,11 @@ struct Store::Impl {
   void remove_staging(std::int64_t run);
   void finish(std::int64_t run, const std::string& status, std::optional<int> exit_code, const std::string& message);
   bool sweep_run(std::int64_t run);
+  std::string fold_last(std::int64_t run);
+  void commit_end(std::int64_t run, const std::string& status, int exit_code, const std::string& message, const std::vector<RankExit>& exits);
 
   std::string folder, path, file_system;
+  Reserve reserve;
   bool network = false;
   Database record;
   Folder folder_of;
@@ -121,6 +126,7 @@ void Store::Impl::insert_environment(std::int64_t run, const std::vector<Environ
 
 std::int64_t Store::begin_run(const NewRun& run) {
   sweep();
+  impl_->reserve.take();
   const LauncherMark launcher = this_process();
   // Slow work first, so that the write lock is held for a moment only.
   const CodeVersion code = read_code_version(run.cwd);
@@ -211,19 +217,40 @@ void Store::Impl::remove_staging(std::int64_t run) {
   transaction.commit();
 }
 
+/// Why the last rows are not in the record; empty when they are.
+std::string Store::Impl::fold_last(std::int64_t run) {
+  const std::string staging = staging_path(run);
+  if (staging.empty()) return {};
+  try {
+    folder_of.fold(run, staging, true);
+  } catch (const SqliteError& error) {
+    reserve.give_up();  // For the row that says how the run ended; its staging files keep the rest.
+    return std::string("rows still lie in ") + staging + ": " + error.what();
+  }
+  return {};
+}
+
+void Store::Impl::commit_end(std::int64_t run, const std::string& status, int exit_code, const std::string& message,
+                             const std::vector<RankExit>& exits) {
+  Transaction transaction(record);
+  Statement insert(record, "INSERT OR REPLACE INTO rank_exit VALUES (?, ?, ?, ?, ?, ?)");
+  for (const RankExit& exit : exits) insert.run(run, exit.rank, exit.exit_code, exit.signal, exit.stderr_tail, exit.first_failure);
+  finish(run, status, exit_code, message);
+  transaction.commit();
+}
+
 void Store::end_run(std::int64_t run, const std::string& status, int exit_code, const std::string& message, const std::vector<RankExit>& exits) {
-  const std::string staging = impl_->staging_path(run);
-  if (!staging.empty()) impl_->folder_of.fold(run, staging, true);
+  const std::string left = impl_->fold_last(run);
+  const std::string text = left.empty() || !message.empty() ? message : left;
   // Staging files go once this is on the disk: all that was committed before is made durable with it.
   impl_->record.execute("PRAGMA synchronous = FULL");
-  {
-    Transaction transaction(impl_->record);
-    Statement insert(impl_->record, "INSERT OR REPLACE INTO rank_exit VALUES (?, ?, ?, ?, ?, ?)");
-    for (const RankExit& exit : exits) insert.run(run, exit.rank, exit.exit_code, exit.signal, exit.stderr_tail, exit.first_failure);
-    impl_->finish(run, status, exit_code, message);
-    transaction.commit();
+  try {
+    impl_->commit_end(run, status, exit_code, text, exits);
+  } catch (const SqliteError&) {
+    if (!impl_->reserve.give_up()) throw;
+    impl_->commit_end(run, status, exit_code, text, exits);
   }
-  impl_->remove_staging(run);
+  if (left.empty()) impl_->remove_staging(run);
   if (!impl_->network) impl_->record.execute("PRAGMA synchronous = NORMAL");
 }
 

@@ -1,3 +1,5 @@
+#include <sys/mount.h>
+
 #include <fstream>
 #include <iterator>
 
@@ -185,6 +187,46 @@ TEST_F(StoreTest, RunsOfAGroupAreFound) {
   EXPECT_EQ(rows[0].status, "starting");
   store.heartbeat(candidate);
   EXPECT_EQ(Reader(record()).run(candidate)->status, "running");
+}
+
+/// A small file system of its own; needs the right to mount.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string folder) : folder_(std::move(folder)) {
+    fs::create_directories(folder_);
+    mounted_ = ::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=4m") == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(folder_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+  void fill() const {
+    std::ofstream file(folder_ + "/other", std::ios::binary);
+    const std::string block(4096, 'x');
+    while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+  }
+
+ private:
+  std::string folder_;
+  bool mounted_ = false;
+};
+
+// A run whose launcher could not write its last rows was later shown as lost.
+TEST_F(StoreTest, HowARunEndedIsKeptOnAFullDisk) {
+  const SmallDisk disk(record());
+  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a small file system";
+  Store store(record());
+  NewRun run;
+  run.argv = {"train"};
+  const std::int64_t id = store.begin_run(run);
+  disk.fill();
+  store.end_run(id, "failed", 3, std::string(200000, 'm'), {{0, 1, std::nullopt, std::string(200000, 'e'), true}});
+  const auto row = Reader(record()).run(id);
+  EXPECT_EQ(row->status, "failed");
+  EXPECT_EQ(row->exit_code, 3);
 }
 
 TEST(FileSystemTest, KnowsWhichOnesAreOfTheNetwork) {

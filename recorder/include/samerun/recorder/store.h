@@ -67,7 +67,8 @@ class Store {
   /// to interrupt: no row is lost or doubled. Returns the number of rows added.
   std::int64_t fold(std::int64_t run);
   /// Folds for the last time, stores exits and status ("finished", "stopped", "failed"), and removes the staging folder
-  /// once its rows are committed.
+  /// once its rows are committed. Where the disk is full the status is stored all the same, out of space set aside at the
+  /// start, and the staging files stay until a later command can fold them.
   void end_run(std::int64_t run, const std::string& status, int exit_code, const std::string& message, const std::vector<RankExit>& exits);
   /// Folds what crashed runs left behind and marks them "lost". Returns the ids of the runs found.
   std::vector<std::int64_t> sweep();
