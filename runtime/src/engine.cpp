@@ -42,10 +42,15 @@ std::string yes_no(bool value) {
   return value ? "true" : "false";
 }
 
+Options with_observers(Options options) {
+  if (!options.observers) options.observers = std::make_shared<ObserverList>();
+  return options;
+}
+
 }  // namespace
 
-Engine::Engine(Options given) : options(std::move(given)), launch(read_launch_environment()), mode(read_mode()) {
-  if (!options.observers) options.observers = std::make_shared<ObserverList>();
+Engine::Engine(Options given)
+    : options(with_observers(std::move(given))), launch(read_launch_environment()), mode(read_mode()), spans(*options.observers) {
   uncaught_at_start_ = std::uncaught_exceptions();
   say_hello(launch);
   if (terminating_engine != nullptr)
@@ -237,11 +242,13 @@ void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool trainin
   if (seams.stream) name = seams.stream(name, rank());
   seed_generator(stream_seed(name));
   if (mode.whole && training && !warned_random_) random_before_ = generator_state_digest();
+  if (training) spans.open_compute();
 }
 
 /// The state as it stands before anything of this window has touched it: it must be what the last step left.
 void Engine::begin_window() {
   if (!recording() || !prepared()) return;
+  const SpanTimer timer(spans, SpanKind::kRecording);
   root_before_ = root_digest(model_.state_tensors());
   root_moments_before_ = moments_digest(parameter_states(*optimizer_, model_.parameters()));
 }

@@ -17,6 +17,7 @@
 #include "samerun/runtime/options.h"
 #include "schedule.h"
 #include "seams.h"
+#include "span.h"
 #include "trainable.h"
 
 namespace samerun::detail {
@@ -79,6 +80,7 @@ class Engine {
   WindowState window;
   bool last_step_skipped = false;
   std::int64_t steps_per_epoch = 0;
+  SpanClock spans;
 
   // Model and optimizer, after prepare().
   void prepare(std::shared_ptr<torch::nn::Module> module, torch::optim::Optimizer& optimizer);
@@ -105,7 +107,9 @@ class Engine {
   void observe_local(const std::vector<at::Tensor>& running, const MicroBatch& micro);
   void capture_gradients(const char* stage);
   void copy_parameters();
+  void scale_gradients(double scale, std::int64_t step);
   void finish_step();
+  void record_step(std::int64_t step);
   void exchange_capture();
   void check_outside_updates();
   void remember_parameters();

@@ -70,6 +70,7 @@ void Engine::backward(const at::Tensor& loss, double weight) {
       reduce_window(weighted, micro);
     } else {
       reducer_->backward(weighted, micro);
+      spans.close_compute();
       statistics_.end(!current.slot.batch.filler);
     }
   } catch (const Error&) {
@@ -95,8 +96,12 @@ void Engine::reduce_window(const at::Tensor& loss, const MicroBatch& micro) {
   values[3] = static_cast<double>(window.micro_batches);
   auto pending = communicator->all_reduce(sums, Reduction::kSum);
   reducer_->backward(loss, micro);
+  spans.close_compute(reducer_->exposed_ns());
   statistics_.end(!current.slot.batch.filler);
-  pending.wait();
+  {
+    const SpanTimer timer(spans, SpanKind::kExposed);
+    pending.wait();
+  }
   window.numerator = values[0];
   window.denominator = values[1];
   window.samples = static_cast<std::int64_t>(values[2]);
@@ -108,15 +113,26 @@ void Engine::reduce_window(const at::Tensor& loss, const MicroBatch& micro) {
                                 rank(), plan_world()});
   }
   const torch::NoGradGuard guard;
+  {
+    const SpanTimer timer(spans, SpanKind::kCompute);
+    scale_gradients(scale, micro.step);
+  }
+  {
+    const SpanTimer timer(spans, SpanKind::kExposed);
+    statistics_.fold(*communicator);
+  }
+  window.reduced = true;
+  capture_gradients(stage::kRaw);
+}
+
+/// All gradients times one factor.
+void Engine::scale_gradients(double scale, std::int64_t step) {
   std::vector<at::Tensor> present;
   for (auto& gradient : model_.gradients()) {
     if (gradient.defined()) present.push_back(gradient);
   }
   at::_foreach_mul_(present, scale);
-  if (seams.after_reduction) seams.after_reduction(present, {window.local_denominator, micro.step, rank(), launch.world_size});
-  statistics_.fold(*communicator);
-  window.reduced = true;
-  capture_gradients(stage::kRaw);
+  if (seams.after_reduction) seams.after_reduction(present, {window.local_denominator, step, rank(), launch.world_size});
 }
 
 double Engine::clip(double max_norm) {
@@ -125,6 +141,7 @@ double Engine::clip(double max_norm) {
            rank());
   if (!window.reduced) misuse("clip_grad_norm() comes after backward()", rank());
   if (!(max_norm > 0)) misuse("clip_grad_norm() takes a limit above 0", rank());
+  const SpanTimer timer(spans, SpanKind::kOptimizer);
   const torch::NoGradGuard guard;
   std::vector<at::Tensor> present;
   for (auto& gradient : model_.gradients()) {
@@ -150,9 +167,11 @@ void Engine::step_optimizer() {
   if (!current.backward) misuse("step() without backward() for this batch: call accelerator.backward(loss) first", rank());
   if (!current.last) return;
   if (!window.reduced) misuse("step() was called twice in one window: call it once per batch", rank());
+  const SpanTimer timer(spans, SpanKind::kOptimizer);
   const torch::NoGradGuard guard;
   check_outside_updates();
   if (recording()) {
+    const SpanTimer recording_timer(spans, SpanKind::kRecording);
     capture_gradients(stage::kClipped);
     copy_parameters();
   }
@@ -196,6 +215,7 @@ void Engine::copy_parameters() {
 /// Traces of the gradients as they stand. "clipped" takes over what "raw" measured where the bits are the same.
 void Engine::capture_gradients(const char* stage_name) {
   if (!recording()) return;
+  const SpanTimer timer(spans, SpanKind::kRecording);
   const bool is_raw = std::string(stage_name) == stage::kRaw;
   const auto step = position.optimizer_step;
   if (is_raw) {
@@ -233,47 +253,51 @@ void Engine::finish_step() {
   position.optimizer_step += 1;
   position.micro_step += window.local_rounds;
   position.samples_seen += window.samples;
-  if (recording()) {
-    const auto& parameters = model_.parameters();
-    std::vector<Digest> updates, states;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      auto& update = before_[i];  // takes the copy's place
-      at::sub_out(update, parameters[i].tensor, update);
-      auto trace = trace_of(parameters[i].name, update, {stage::kUpdate, step, rank(), -1, rank() == 0, false});
-      updates.push_back(trace.digest);
-      if (rank() == 0) observers().on_tensor(trace);
-    }
-    for (const auto& item : model_.state()) {
-      auto trace = trace_of(item.name, item.tensor, {stage::kState, step, rank(), -1, false, false});
-      states.push_back(trace.digest);
-      observers().on_tensor(trace);
-    }
-    step_.root_update = digest_list(updates);
-    step_.root_after = digest_list(states);
-    const auto after_states = parameter_states(*optimizer_, parameters);
-    step_.root_moments_after = moments_digest(after_states);
-    step_.position = position;
-    step_.step = step;
-    step_.micro_batches = window.micro_batches;
-    step_.samples_counted = window.samples;
-    step_.samples_set = current.slot.samples_set;
-    step_.loss_numerator = window.numerator;
-    step_.loss_denominator = window.denominator;
-    step_.norm_raw = window.norm;
-    step_.clip_max = window.clip_max;
-    step_.clip_factor = window.clip_factor;
-    if (capture_.active) {
-      capture_.after = clone_all(model_.parameter_tensors());
-      capture_.states_after = clone_all(after_states);
-      capture_.groups = groups_;
-      capture_.step = step_;
-      exchange_capture();
-    }
-    for (const auto& group : groups_) observers().on_group_step(group);
-    observers().on_step(step_);
-  }
+  if (recording()) record_step(step);
   window = {};
   check_stop();
+}
+
+/// Update, state and the step's own row.
+void Engine::record_step(std::int64_t step) {
+  const SpanTimer timer(spans, SpanKind::kRecording);
+  const auto& parameters = model_.parameters();
+  std::vector<Digest> updates, states;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    auto& update = before_[i];  // takes the copy's place
+    at::sub_out(update, parameters[i].tensor, update);
+    auto trace = trace_of(parameters[i].name, update, {stage::kUpdate, step, rank(), -1, rank() == 0, false});
+    updates.push_back(trace.digest);
+    if (rank() == 0) observers().on_tensor(trace);
+  }
+  for (const auto& item : model_.state()) {
+    auto trace = trace_of(item.name, item.tensor, {stage::kState, step, rank(), -1, false, false});
+    states.push_back(trace.digest);
+    observers().on_tensor(trace);
+  }
+  step_.root_update = digest_list(updates);
+  step_.root_after = digest_list(states);
+  const auto after_states = parameter_states(*optimizer_, parameters);
+  step_.root_moments_after = moments_digest(after_states);
+  step_.position = position;
+  step_.step = step;
+  step_.micro_batches = window.micro_batches;
+  step_.samples_counted = window.samples;
+  step_.samples_set = current.slot.samples_set;
+  step_.loss_numerator = window.numerator;
+  step_.loss_denominator = window.denominator;
+  step_.norm_raw = window.norm;
+  step_.clip_max = window.clip_max;
+  step_.clip_factor = window.clip_factor;
+  if (capture_.active) {
+    capture_.after = clone_all(model_.parameter_tensors());
+    capture_.states_after = clone_all(after_states);
+    capture_.groups = groups_;
+    capture_.step = step_;
+    exchange_capture();
+  }
+  for (const auto& group : groups_) observers().on_group_step(group);
+  observers().on_step(step_);
 }
 
 /// The candidate leaves its full tensors; the reference measures its own step against them.
@@ -324,6 +348,7 @@ void Engine::zero_gradients() {
   if (!prepared()) misuse("zero_grad() comes after prepare(model, optimizer, ...)", rank());
   // By the window and not by the batch: a zero_grad() at the top of the loop must not take the window's gradients either.
   if (window.local_rounds > 0 && !window.reduced) return;
+  const SpanTimer timer(spans, SpanKind::kOptimizer);
   reducer_->reset();
 }
 

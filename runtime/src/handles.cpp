@@ -57,6 +57,8 @@ void Scheduler::step() {
   const bool sync = engine_->at_window_end();
   int times = sync && !engine_->last_step_skipped ? 1 : 0;
   if (engine_->seams.scheduler_steps) times = engine_->seams.scheduler_steps(sync, engine_->plan_world());
+  if (times == 0) return;
+  const detail::SpanTimer timer(engine_->spans, SpanKind::kOptimizer);
   for (int i = 0; i < times; ++i) advance_();
 }
 

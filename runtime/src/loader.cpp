@@ -87,6 +87,7 @@ std::int64_t LoaderImpl::batches() {
 
 void LoaderImpl::start_pass() {
   pool_.reset();
+  if (!options_.training) engine_.spans.open_evaluation();
   if (options_.training) {
     if (engine_.pass_open) engine_.abandon_window();
     engine_.pass_open = true;
@@ -137,14 +138,23 @@ Fetched LoaderImpl::fetch(std::int64_t index) const {
 }
 
 void LoaderImpl::advance() {
-  if (options_.training) engine_.leave_batch();
+  if (options_.training) {
+    engine_.leave_batch();
+    engine_.spans.close_compute();
+  }
   const bool stopped = options_.training && engine_.stopping;
   if (stopped || next_ >= slots_.size()) {
     end_pass();
     return;
   }
   const auto& slot = slots_[next_++];
-  hand_over(slot, pool_->next());
+  Fetched fetched;
+  {
+    // An evaluation's waiting is part of the evaluation.
+    const SpanTimer timer(engine_.spans, options_.training ? SpanKind::kDataWait : SpanKind::kEvaluation);
+    fetched = pool_->next();
+  }
+  hand_over(slot, std::move(fetched));
 }
 
 void LoaderImpl::hand_over(const Slot& slot, Fetched fetched) {
@@ -153,7 +163,10 @@ void LoaderImpl::hand_over(const Slot& slot, Fetched fetched) {
     seen_.rows += slot.batch.real;
   }
   batch_ = std::move(fetched.batch);
-  if (engine_.recording()) emit_shard(slot, fetched.contents);
+  if (engine_.recording()) {
+    const SpanTimer timer(engine_.spans, SpanKind::kRecording);
+    emit_shard(slot, fetched.contents);
+  }
   engine_.batch_handed_over(slot, static_cast<std::int64_t>(slot.batch.ids.size()), options_.training, options_.purpose, epoch_);
 }
 
@@ -179,6 +192,7 @@ void LoaderImpl::emit_shard(const Slot& slot, const Digest& contents) const {
 
 void LoaderImpl::end_pass() {
   at_end_ = true;
+  if (!options_.training) engine_.spans.close_evaluation();
   pool_.reset();
   (options_.training ? engine_.current : engine_.evaluation) = {};
   if (options_.training) engine_.pass_open = false;

@@ -40,6 +40,8 @@ class GradientReducer {
   virtual void reset() = 0;
   /// sum over micro-batches of |g|, float64, per parameter; empty unless the last window was locked and is measured.
   virtual std::vector<at::Tensor> absolute_sums() const { return {}; }
+  /// Of the last backward() of a window: how long before its return it did nothing but communicate (and copy out of buffers).
+  virtual std::int64_t exposed_ns() const { return 0; }
 };
 
 struct ReducerOptions {

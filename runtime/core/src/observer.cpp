@@ -73,6 +73,24 @@ void ObserverList::on_locked(const LockedRow& event) {
 void ObserverList::on_metric(const Metric& event) {
   each([&](RunObserver& observer) { observer.on_metric(event); });
 }
+void ObserverList::on_sample_values(const SampleValues& event) {
+  each([&](RunObserver& observer) { observer.on_sample_values(event); });
+}
+void ObserverList::on_span(const Span& event) {
+  each([&](RunObserver& observer) { observer.on_span(event); });
+}
+void ObserverList::on_phase(const Phase& event) {
+  each([&](RunObserver& observer) { observer.on_phase(event); });
+}
+void ObserverList::on_run_phase(const RunPhase& event) {
+  each([&](RunObserver& observer) { observer.on_run_phase(event); });
+}
+void ObserverList::on_checkpoint(const CheckpointCommitted& event) {
+  each([&](RunObserver& observer) { observer.on_checkpoint(event); });
+}
+void ObserverList::on_state_leaf(const StateLeaf& event) {
+  each([&](RunObserver& observer) { observer.on_state_leaf(event); });
+}
 void ObserverList::on_event(const RunEvent& event) {
   each([&](RunObserver& observer) { observer.on_event(event); });
 }

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "samerun/runtime/checkpoint.h"
 #include "samerun/runtime/handles.h"
 #include "samerun/runtime/loader.h"
+#include "samerun/runtime/metric.h"
 #include "samerun/runtime/options.h"
 
 namespace torch::nn {
@@ -138,7 +140,27 @@ class Accelerator {
   void wait_for_everyone();                   ///< Collective barrier.
   void print(const std::string& line) const;  ///< On rank 0 only, to standard output, with a newline.
 
-  /// Stores metrics as computed on rank 0 with the current step and epoch.
+  /// Adds the current batch's rows to the metric `name`, this rank only, no communication. `values`: one row a sample of the batch in
+  /// hand, [rows] or [rows, columns], any dtype; padding is left out. The record keeps them by sample. Throws kInvalidArgument: a
+  /// value already reduced over the batch, another rule than before, an average of what is no average (F1, AUC, ...).
+  void metric(const std::string& name, const at::Tensor& values, const MetricRule& rule);
+  /// The metric over all samples of all ranks since it was last asked for, the same on every rank and for every number of ranks: rows
+  /// are taken in order of sample id, sums in float64. Records it. Collective. Throws kInvalidArgument where nothing was added on any rank.
+  double metric_value(const std::string& name);
+
+  /// True where this run is to go on from a checkpoint (`samerun resume`): then load_state() comes before the first batch.
+  bool resuming() const;
+  /// Writes a checkpoint, whole or not at all; returns its folder ("" where a pair's run keeps none). Collective. `name`: a folder name;
+  /// default "step-N". Throws kCheckpoint on every rank alike; the checkpoints that were there stay. See options.total_limit.
+  std::string save_state(const std::string& name = "");
+  /// Loads a checkpoint: `folder`, or the one that `samerun resume` names, or the newest committed of options.checkpoint_dir. After prepare(), before
+  /// the first batch. Collective. Throws kCheckpoint (none, of another model or world size, newer version) or kCorruption (bytes that are
+  /// not what was written), naming file or leaf, on every rank alike; nothing live has changed then.
+  void load_state(const std::string& folder = "");
+  /// Adds an object of the program's own to each checkpoint. `object` must outlive the Accelerator's use. Throws kInvalidArgument: name taken.
+  void register_for_checkpointing(const std::string& name, Stateful& object);
+
+  /// Stores metrics as computed on rank 0 with the current step and epoch. Nothing is known of how they were computed: prefer metric().
   void log(const std::vector<std::pair<std::string, double>>& values);
 
  private:

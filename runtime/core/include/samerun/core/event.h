@@ -118,12 +118,76 @@ struct LockedRow {
   std::string text;         ///< What else a reader needs, e.g. the clip branch that matched.
 };
 
+/// One value of a metric. For rules other than "logged" numerator, denominator and rows say what it was made of.
 struct Metric {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   std::string name;
   double value = 0;
-  std::string rule;  ///< "logged" for accelerator.log().
+  std::string rule;        ///< "logged" for accelerator.log(); else MetricRule's word: "sum", "mean", "weighted-mean", "f1-macro", "samples".
+  std::string purpose;     ///< Loader whose rows it is over; empty when logged.
+  std::int64_t pass = -1;  ///< Pass of that loader; -1 when logged.
+  double numerator = 0;    ///< Of "sum" and the means, float64, added in order of sample id.
+  double denominator = 0;  ///< Rows, or the sum of weights.
+  std::int64_t rows = -1;  ///< Samples over all ranks; -1 when logged.
+};
+
+/// Per-sample values of a metric on this rank, over one pass of a loader, as they were given to accelerator.metric().
+struct SampleValues {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  std::string purpose;
+  std::int64_t pass = 0;
+  std::string name;
+  std::int64_t columns = 1;       ///< Values a sample: "mean" 1; "weighted-mean" value and weight; "f1-macro" prediction and label.
+  std::vector<std::int64_t> ids;  ///< Padding and fillers are left out.
+  std::vector<double> values;     ///< [ids, columns], row by row.
+};
+
+/// What a stretch of the training thread's time went to.
+enum class SpanKind {
+  kDataWait,    ///< Inside the loader, waiting for the next batch.
+  kCompute,     ///< From a batch handed over to the end of its backward pass, less what is exposed communication.
+  kExposed,     ///< Communication that no computation hid, with the copy out of its buffers.
+  kOptimizer,   ///< Clip, the optimizer's step, the schedule's, and the reset of the gradients.
+  kCheckpoint,  ///< save_state() and load_state().
+  kEvaluation,  ///< A pass over an evaluation loader, and metrics' results.
+  kRecording,   ///< Digests, norms, sketches, and handing rows to the observers.
+};
+
+/// Spans never overlap, and come in order of time. CLOCK_MONOTONIC. A span may reach over the end of a step (on_step).
+struct Span {
+  SpanKind kind = SpanKind::kCompute;
+  std::int64_t begin_ns = 0, end_ns = 0;
+};
+
+/// Where the time of one step went on this rank: from the end of the step before (or the first batch) to its own end. The
+/// parts and other_ns sum to wall_ns; other_ns is never negative.
+struct Phase {
+  std::int64_t step = 0;
+  std::int64_t data_ns = 0, compute_ns = 0, exposed_ns = 0, optimizer_ns = 0, checkpoint_ns = 0, evaluation_ns = 0, recording_ns = 0, other_ns = 0;
+  std::int64_t wall_ns = 0;
+};
+
+/// A part of the whole run on this rank: "set-up", "training", "evaluation", "checkpoints".
+struct RunPhase {
+  std::string name;
+  std::int64_t ns = 0;
+};
+
+struct CheckpointCommitted {
+  Position position;
+  std::string path;  ///< Folder, absolute.
+  std::int64_t bytes = 0;
+  std::string manifest_sha256;  ///< 64 hex digits.
+};
+
+/// One leaf of the training state: a tensor, a number or a text, by its digest.
+struct StateLeaf {
+  std::int64_t step = 0;
+  std::string moment;  ///< "saved" as captured for a checkpoint, "loaded" as it stood live after load_state().
+  std::string path;    ///< "model/conv1.weight", "optimizer/conv1.weight/exp_avg", "scheduler/steps", "position/epoch", "user/NAME/KEY", ...
+  Digest digest;
 };
 
 struct RunEvent {

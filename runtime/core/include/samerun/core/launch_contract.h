@@ -18,6 +18,18 @@ inline constexpr const char* kTimeout = "SAMERUN_TIMEOUT_S";     ///< Bound on e
 inline constexpr const char* kSeed = "SAMERUN_SEED";
 inline constexpr const char* kAccumulation = "SAMERUN_ACCUMULATION_STEPS";
 
+// Checkpoints.
+inline constexpr const char* kCheckpointDir = "SAMERUN_CHECKPOINT_DIR";  ///< Where save_state() writes; the launcher gives each run one.
+inline constexpr const char* kResumeFrom = "SAMERUN_RESUME_FROM";        ///< Checkpoint folder that load_state() loads: resuming() is true.
+inline constexpr const char* kResumeCommand = "SAMERUN_RESUME_COMMAND";  ///< What a reader types to go on; stands in each manifest.
+inline constexpr const char* kCheckpoints = "SAMERUN_CHECKPOINTS";       ///< "off": save_state() writes nothing (runs of a pair).
+
+// Set by `samerun resume-check`.
+inline constexpr const char* kSaveAt = "SAMERUN_SAVE_AT";      ///< "S" or "S+M": save after S steps and M micro-batches of the next window.
+inline constexpr const char* kKillAt = "SAMERUN_KILL_AT";      ///< SIGKILL to itself after S steps, once their rows are on disk.
+inline constexpr const char* kPoison = "SAMERUN_POISON";       ///< "1": before load_state() other streams, moments of NaN.
+inline constexpr const char* kLoadOnly = "SAMERUN_LOAD_ONLY";  ///< "weights": the cold start that must not pass for a resumed run.
+
 // Set by `samerun pair`.
 inline constexpr const char* kPrecision = "SAMERUN_PRECISION";         ///< "native" (default) or "float64".
 inline constexpr const char* kReplayWorld = "SAMERUN_REPLAY_WORLD";    ///< N: one rank replays the plan of N ranks.

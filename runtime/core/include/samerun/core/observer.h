@@ -24,6 +24,12 @@ class RunObserver {
   virtual void on_tensor(const TensorTrace&) {}
   virtual void on_locked(const LockedRow&) {}
   virtual void on_metric(const Metric&) {}
+  virtual void on_sample_values(const SampleValues&) {}
+  virtual void on_span(const Span&) {}
+  virtual void on_phase(const Phase&) {}
+  virtual void on_run_phase(const RunPhase&) {}
+  virtual void on_checkpoint(const CheckpointCommitted&) {}
+  virtual void on_state_leaf(const StateLeaf&) {}
   virtual void on_event(const RunEvent&) {}
   virtual void on_run_end(const RunEnd&) {}
 };
@@ -44,6 +50,12 @@ class ObserverList final : public RunObserver {
   void on_tensor(const TensorTrace&) override;
   void on_locked(const LockedRow&) override;
   void on_metric(const Metric&) override;
+  void on_sample_values(const SampleValues&) override;
+  void on_span(const Span&) override;
+  void on_phase(const Phase&) override;
+  void on_run_phase(const RunPhase&) override;
+  void on_checkpoint(const CheckpointCommitted&) override;
+  void on_state_leaf(const StateLeaf&) override;
   void on_event(const RunEvent&) override;
   void on_run_end(const RunEnd&) override;
 
