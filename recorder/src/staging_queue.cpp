@@ -80,6 +80,10 @@ void StagingQueue::stop() {
 bool StagingQueue::wait_until_done(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   const std::uint64_t ticket = pushed_;
+  if (!items_.empty()) {
+    wake_ = true;
+    filled_.notify_one();
+  }
   return done_.wait_for(lock, limit, [&] { return finished_ >= ticket; });
 }
 

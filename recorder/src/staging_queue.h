@@ -44,7 +44,7 @@ class StagingQueue {
   /// From now on only items kept always are accepted; the others count as dropped, as do `lost` rows that were taken.
   void refuse_rows(std::size_t lost);
   void stop();
-  /// Waits until all pushed before the call is done. False: not within `limit`.
+  /// Has all that was pushed before the call taken at once, and waits until it is done. False: not within `limit`.
   bool wait_until_done(std::chrono::milliseconds limit);
   std::int64_t dropped() const;
 

@@ -65,7 +65,11 @@ void StagingWriter::on_event(const RunEvent& event) {
 }
 
 void StagingWriter::on_run_end(const RunEnd& end) {
-  push(end, StagingQueue::Keep::kAlwaysAndWake);
+  push(end, StagingQueue::Keep::kAlways);
+  flush();
+}
+
+void StagingWriter::flush() {
   if (!queue_.wait_until_done(options_.end_wait)) {
     std::fprintf(stderr, "samerun: rank %d: the record's last rows were not written within %lld s\n", options_.rank.value_or(0),
                  static_cast<long long>(options_.end_wait.count() / 1000));

@@ -47,6 +47,7 @@ class StagingWriter final : public RunObserver {
   void on_event(const RunEvent& event) override;
   /// Returns when all rows are committed, or after 10 s.
   void on_run_end(const RunEnd& end) override;
+  void flush() override;  ///< Returns when all rows are committed, or after 10 s, then said on stderr.
 
   std::int64_t dropped() const { return queue_.dropped(); }
   std::string error() const;  ///< Why recording stopped; empty while it goes well. Threads: any.

@@ -97,5 +97,8 @@ void ObserverList::on_event(const RunEvent& event) {
 void ObserverList::on_run_end(const RunEnd& event) {
   each([&](RunObserver& observer) { observer.on_run_end(event); });
 }
+void ObserverList::flush() {
+  each([](RunObserver& observer) { observer.flush(); });
+}
 
 }  // namespace samerun

@@ -23,8 +23,15 @@ class Diary : public RunObserver {
   void on_tensor(const TensorTrace&) override { note("tensor"); }
   void on_locked(const LockedRow&) override { note("locked"); }
   void on_metric(const Metric&) override { note("metric"); }
+  void on_sample_values(const SampleValues&) override { note("sample_values"); }
+  void on_span(const Span&) override { note("span"); }
+  void on_phase(const Phase&) override { note("phase"); }
+  void on_run_phase(const RunPhase&) override { note("run_phase"); }
+  void on_checkpoint(const CheckpointCommitted&) override { note("checkpoint"); }
+  void on_state_leaf(const StateLeaf&) override { note("state_leaf"); }
   void on_event(const RunEvent& event) override { note("event " + event.severity + " " + event.kind + " " + event.text); }
   void on_run_end(const RunEnd&) override { note("run_end"); }
+  void flush() override { note("flush"); }
 
   std::vector<std::string> pages;
 
@@ -48,11 +55,19 @@ void tell_everything(RunObserver& observer) {
   observer.on_tensor({});
   observer.on_locked({});
   observer.on_metric({});
+  observer.on_sample_values({});
+  observer.on_span({});
+  observer.on_phase({});
+  observer.on_run_phase({});
+  observer.on_checkpoint({});
+  observer.on_state_leaf({});
+  observer.flush();
   observer.on_run_end({});
 }
 
-const std::vector<std::string> kEverything = {"rank_start", "setting", "environment", "dataset", "shard",  "step",
-                                              "group_step", "tensor",  "locked",      "metric",  "run_end"};
+const std::vector<std::string> kEverything = {"rank_start", "setting",   "environment", "dataset",    "shard",         "step",
+                                              "group_step", "tensor",    "locked",      "metric",     "sample_values", "span",
+                                              "phase",      "run_phase", "checkpoint",  "state_leaf", "flush",         "run_end"};
 
 TEST(ObserverListTest, EveryMemberHearsEverything) {
   ObserverList list;

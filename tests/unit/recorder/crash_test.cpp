@@ -83,6 +83,17 @@ TEST_F(CrashTest, SweepKeepsTheStagingFolderOfARankThatStillLives) {
   EXPECT_EQ(Reader(record()).steps(run).size(), 20U);
 }
 
+TEST_F(CrashTest, RowsThatWereFlushedAreOnTheDiskWhenTheRankKillsItself) {
+  Store store(record());
+  const std::int64_t run = store.begin_run(new_run());
+  setenv(env::kStaging, store.staging_folder(run).c_str(), 1);
+  ChildProcess rank({RECORDER_HELPER, "flush", "20"});
+  unsetenv(env::kStaging);
+  EXPECT_EQ(rank.wait(), -SIGKILL);
+  store.fold(run);
+  EXPECT_EQ(Reader(record()).steps(run).size(), 20U);
+}
+
 TEST_F(CrashTest, FoldingTwiceAddsNothing) {
   Store store(record());
   const std::int64_t run = store.begin_run(new_run());

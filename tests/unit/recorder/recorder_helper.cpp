@@ -73,6 +73,16 @@ int rank(const Arguments& a) {
   return 0;
 }
 
+// flush COUNT: as rank, but ends itself by SIGKILL once its rows are flushed.
+int flush(const Arguments& a) {
+  const auto observer = attach_from_env();
+  observer->on_rank_start(rank_start(0));
+  write_steps(*observer, std::stoi(a[2]));
+  observer->flush();
+  raise(SIGKILL);
+  return 0;
+}
+
 // fold RECORD RUN STAGING POINT: folds; kills itself at the 300th row (row), just before (commit) or after (after) it.
 int fold(const Arguments& a) {
   Database database(a[2] + "/samerun.db", Database::Mode::kReadWrite);
@@ -161,8 +171,8 @@ int nobody(const Arguments& a) {
 
 int run_mode(const Arguments& arguments) {
   static const std::map<std::string, int (*)(const Arguments&)> modes = {{"launch", launch}, {"launcher", launcher}, {"rank", rank},
-                                                                         {"fold", fold},     {"runs", runs},         {"starve", starve},
-                                                                         {"full", full},     {"nobody", nobody}};
+                                                                         {"flush", flush},   {"fold", fold},         {"runs", runs},
+                                                                         {"starve", starve}, {"full", full},         {"nobody", nobody}};
   try {
     return modes.at(arguments.at(1))(arguments);
   } catch (const Error& error) {

@@ -32,6 +32,9 @@ class RunObserver {
   virtual void on_state_leaf(const StateLeaf&) {}
   virtual void on_event(const RunEvent&) {}
   virtual void on_run_end(const RunEnd&) {}
+  /// Returns once all that was told before is kept so that a kill of the process cannot take it. Bounded; waits where the
+  /// other calls may not.
+  virtual void flush() {}
 };
 
 /// Fans out to its members in order; owns them. Threads: the training thread only.
@@ -58,6 +61,7 @@ class ObserverList final : public RunObserver {
   void on_state_leaf(const StateLeaf&) override;
   void on_event(const RunEvent&) override;
   void on_run_end(const RunEnd&) override;
+  void flush() override;
 
  private:
   template <class Call>
