@@ -38,7 +38,7 @@ download() {
   # Platform and Python are named, so that the same wheels come whatever this machine's own Python is.
   retry python3 -m pip download --no-deps --no-cache-dir --only-binary=:all: --progress-bar "$progress" --disable-pip-version-check --no-input --retries 1 \
     --python-version 3.11 --implementation cp --abi cp311 --abi abi3 --abi none \
-    --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_17_x86_64 \
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 --platform manylinux_2_17_x86_64 \
     --platform manylinux2014_x86_64 --require-hashes -r "$folder/requirements.txt" -d "$folder" >&2 ||
     fail "could not download $*. Is the package index reachable from here? See pip's message above; what was there before is untouched"
 }

@@ -1,10 +1,12 @@
 #include <c10/core/DeviceType.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "communicator.h"
 #include "launch_environment.h"
+#include "nccl_library.h"
 #include "samerun/core/error.h"
 
 namespace samerun::detail {
@@ -12,7 +14,7 @@ namespace {
 
 class C10dCommunicator final : public Communicator {
  public:
-  C10dCommunicator(const LaunchInfo& launch, int timeout_s) : launch_(launch) {
+  C10dCommunicator(const LaunchInfo& launch, int timeout_s, NcclLibrary* nccl) : launch_(launch), nccl_(nccl != nullptr) {
     const auto timeout = std::chrono::milliseconds(std::int64_t{1000} * timeout_s);
     try {
       c10d::TCPStoreOptions store_options;
@@ -29,6 +31,12 @@ class C10dCommunicator final : public Communicator {
       group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, launch.rank, launch.world_size);
       group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
       group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, std::optional<c10::intrusive_ptr<c10d::Backend>>(gloo));
+      if (nccl != nullptr) {
+        // Tensors on GPUs go through NCCL; counts and texts stay on the CPU, and with Gloo.
+        const auto prefixed = c10::make_intrusive<c10d::PrefixStore>("nccl", store_);
+        group_->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+                           std::optional(nccl->make_backend(prefixed, launch.rank, launch.world_size, timeout)));
+      }
     } catch (const std::exception& error) {
       const std::string text = error.what();
       const bool taken = text.find("EADDRINUSE") != std::string::npos;
@@ -42,7 +50,7 @@ class C10dCommunicator final : public Communicator {
 
   int rank() const override { return launch_.rank; }
   int world_size() const override { return launch_.world_size; }
-  std::string backend() const override { return "gloo"; }
+  std::string backend() const override { return nccl_ ? "nccl" : "gloo"; }
 
   PendingReduction all_reduce(at::Tensor& tensor, Reduction op) override {
     c10d::AllreduceOptions options;
@@ -85,6 +93,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   LaunchInfo launch_;
+  bool nccl_;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };
@@ -120,9 +129,9 @@ void PendingReduction::wait() {
   rethrow_communication(std::runtime_error(text), "all_reduce", -1);
 }
 
-std::shared_ptr<Communicator> make_communicator(const LaunchInfo& launch, int timeout_s) {
+std::shared_ptr<Communicator> make_communicator(const LaunchInfo& launch, int timeout_s, NcclLibrary* nccl) {
   if (launch.world_size == 1) return std::make_shared<LocalCommunicator>();
-  return std::make_shared<C10dCommunicator>(launch, timeout_s);
+  return std::make_shared<C10dCommunicator>(launch, timeout_s, nccl);
 }
 
 }  // namespace samerun::detail

@@ -28,7 +28,7 @@ class PendingReduction {
 };
 
 /// The collectives of one group of ranks. All functions are collective: every rank calls them in the same order, from
-/// one thread. Tensors are contiguous, on the CPU. Throws kCommunication, kTimeout; afterwards the group is unusable.
+/// one thread. Tensors are contiguous, on the CPU or the rank's own GPU. Throws kCommunication, kTimeout; afterwards the group is unusable.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -49,9 +49,11 @@ class Communicator {
 [[noreturn]] void rethrow_communication(const std::exception& error, const std::string& what, int rank);
 
 struct LaunchInfo;
+class NcclLibrary;
 
-/// Rendezvous over the launcher's store and a Gloo group; a local one where there is one rank. Throws kRendezvous, kTimeout.
-std::shared_ptr<Communicator> make_communicator(const LaunchInfo& launch, int timeout_s);
+/// Rendezvous over the launcher's store and a Gloo group, with `nccl` an NCCL group for tensors on GPUs beside it; a local communicator where
+/// there is one rank. Throws kRendezvous, kTimeout.
+std::shared_ptr<Communicator> make_communicator(const LaunchInfo& launch, int timeout_s, NcclLibrary* nccl = nullptr);
 
 /// Texts of all ranks in rank order.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);
