@@ -1,5 +1,6 @@
 #include "samerun/core/observer.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <utility>
@@ -27,12 +28,22 @@ template <class Call>
 void ObserverList::each(Call call) {
   std::vector<std::string> faults;
   for (std::size_t i = 0; i < observers_.size();) {
+    const auto observer = observers_[i];
+    bool failed = false;
     try {
-      call(*observers_[i]);
-      ++i;
+      call(*observer);
     } catch (const std::exception& error) {
-      faults.push_back(detail::one_line(name_of(*observers_[i]) + ": " + error.what()));
-      observers_.erase(observers_.begin() + static_cast<std::ptrdiff_t>(i));
+      faults.push_back(detail::one_line(name_of(*observer) + ": " + error.what()));
+      failed = true;
+    }
+    // A member may tell the list something itself, and a member that throws then has gone: look where this one stands now.
+    const auto at = std::find(observers_.begin(), observers_.end(), observer);
+    i = static_cast<std::size_t>(at - observers_.begin());
+    if (at == observers_.end()) continue;
+    if (failed) {
+      observers_.erase(at);
+    } else {
+      ++i;
     }
   }
   // Told only now, so that no member hears of the fault before the event during which it happened. A member that throws

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace samerun {
@@ -118,6 +119,34 @@ TEST(ObserverListTest, AllMembersMayFail) {
   testing::internal::GetCapturedStderr();
   EXPECT_TRUE(list.empty());
   EXPECT_NO_THROW(tell_everything(list));
+}
+
+/// Passes on what it hears to the list that it belongs to.
+class Echo final : public Diary {
+ public:
+  Echo(ObserverList& list, std::string name, std::string fault = "") : Diary(std::move(name), std::move(fault)), list_(list) {}
+  void on_step(const Step& step) override {
+    list_.on_phase({step.step});
+    Diary::on_step(step);
+  }
+
+ private:
+  ObserverList& list_;
+};
+
+TEST(ObserverListTest, MemberMayTellTheListAndNobodyMissesAnEventWhenOneThrowsThen) {
+  ObserverList list;
+  const auto broken = std::make_shared<Diary>("broken", "phase"), last = std::make_shared<Diary>("last");
+  const auto echo = std::make_shared<Echo>(list, "echo"), faulty = std::make_shared<Echo>(list, "faulty", "step");
+  for (const std::shared_ptr<RunObserver>& observer : std::vector<std::shared_ptr<RunObserver>>{broken, echo, faulty, last}) list.add(observer);
+  testing::internal::CaptureStderr();
+  list.on_step({});
+  list.on_run_end({});
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(broken->pages, std::vector<std::string>{"step"});
+  EXPECT_EQ(last->pages, (std::vector<std::string>{"phase", "event error observer-detached broken: disk full no room", "phase", "step",
+                                                   "event error observer-detached faulty: disk full no room", "run_end"}));
+  EXPECT_EQ(std::count(echo->pages.begin(), echo->pages.end(), "step"), 1);
 }
 
 TEST(ObserverListTest, NullIsNoMember) {
