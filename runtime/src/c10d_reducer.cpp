@@ -1,3 +1,4 @@
+#include <torch/csrc/autograd/engine.h>
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -60,6 +61,7 @@ class C10dReducer final : public GradientReducer {
 
   void arm(const MicroBatch& micro) {
     locked_ = micro.locked;
+    waiting_ = false;
     reached_.assign(model_.parameters().size(), false);
     local_.assign(micro.locked ? model_.parameters().size() : 0, {});
     before_.clear();
@@ -69,11 +71,24 @@ class C10dReducer final : public GradientReducer {
   c10::intrusive_ptr<c10::ivalue::Future> reduce_bucket(c10d::GradBucket& bucket) {
     const auto parameters = bucket.getParameters();
     for (const auto& parameter : parameters) reached_[index_of_.at(parameter.unsafeGetTensorImpl())] = true;
+    if (options_.spans != nullptr) torch::autograd::Engine::get_default_engine().queue_callback([this] { open_exposed(); });
     if (locked_ && observe_) {
       const auto gradients = bucket.getGradients();
       for (std::size_t i = 0; i < parameters.size(); ++i) local_[index_of_.at(parameters[i].unsafeGetTensorImpl())] = gradients[i].clone();
     }
     return communicator_->all_reduce(bucket.getBufferRef(), Reduction::kSum).future();
+  }
+
+  /// Autograd calls this once it has computed all gradients. Behind the last bucket's call c10d has queued its own, which waits for the
+  /// reductions and copies out of the buckets; what is queued now comes after that.
+  void open_exposed() {
+    if (waiting_) return;
+    waiting_ = true;
+    options_.spans->open(SpanKind::kExposed);
+    torch::autograd::Engine::get_default_engine().queue_callback([this] {
+      options_.spans->close();
+      waiting_ = false;
+    });
   }
 
   /// c10d says nothing on the rank whose backward pass skipped a parameter; its peers wait for the time limit.
@@ -120,6 +135,7 @@ class C10dReducer final : public GradientReducer {
   std::unordered_map<const void*, std::size_t> index_of_;
   std::unique_ptr<c10d::Reducer> reducer_;
   bool locked_ = false;
+  bool waiting_ = false;  ///< Nothing is left to compute in this backward pass.
   std::vector<bool> reached_;
   std::vector<at::Tensor> local_;
   std::vector<const void*> before_;  ///< Where the gradients stood as the reducer was armed.

@@ -195,6 +195,7 @@ void Engine::build_reducer() {
   reducer_options.accumulators = mode.replay_world > 0 && !mode.whole ? mode.replay_world : 1;
   reducer_options.variation = mode.variation;
   reducer_options.measure_absolute = mode.measures() && !mode.whole;
+  if (recording()) reducer_options.spans = &spans;
   LocalObserver observe;
   if (recording()) observe = [this](const std::vector<at::Tensor>& running, const MicroBatch& micro) { observe_local(running, micro); };
   reducer_ = launch.world_size > 1 ? make_c10d_reducer(model_, communicator, reducer_options, seams, std::move(observe))
@@ -208,6 +209,7 @@ void Engine::capture_initial() {
 }
 
 void Engine::observe_local(const std::vector<at::Tensor>& running, const MicroBatch& micro) {
+  const SpanTimer timer(spans, SpanKind::kRecording);
   const auto& parameters = model_.parameters();
   const int owner = launch.world_size > 1 ? rank() : micro.accumulator;
   CaptureOptions capture_options{stage::kLocal, micro.step, owner, micro.micro_index, false, false};

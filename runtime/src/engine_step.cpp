@@ -96,7 +96,7 @@ void Engine::reduce_window(const at::Tensor& loss, const MicroBatch& micro) {
   values[3] = static_cast<double>(window.micro_batches);
   auto pending = communicator->all_reduce(sums, Reduction::kSum);
   reducer_->backward(loss, micro);
-  spans.close_compute(reducer_->exposed_ns());
+  spans.close_compute();
   statistics_.end(!current.slot.batch.filler);
   {
     const SpanTimer timer(spans, SpanKind::kExposed);

@@ -11,6 +11,7 @@
 #include "communicator.h"
 #include "samerun/runtime/options.h"
 #include "seams.h"
+#include "span.h"
 #include "trainable.h"
 
 namespace samerun::detail {
@@ -40,8 +41,6 @@ class GradientReducer {
   virtual void reset() = 0;
   /// sum over micro-batches of |g|, float64, per parameter; empty unless the last window was locked and is measured.
   virtual std::vector<at::Tensor> absolute_sums() const { return {}; }
-  /// Of the last backward() of a window: how long before its return it did nothing but communicate (and copy out of buffers).
-  virtual std::int64_t exposed_ns() const { return 0; }
 };
 
 struct ReducerOptions {
@@ -50,6 +49,7 @@ struct ReducerOptions {
   int accumulators = 1;  ///< Virtual ranks of a local reducer.
   int variation = 0;     ///< Order in which a local reducer adds its accumulators.
   bool measure_absolute = false;
+  SpanClock* spans = nullptr;  ///< Where given, told of exposed communication; outlives the reducer.
 };
 
 /// c10d::Reducer: buckets reduced while backward still runs.

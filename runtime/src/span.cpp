@@ -33,15 +33,8 @@ void SpanClock::open_compute() {
   open(SpanKind::kCompute);
 }
 
-void SpanClock::close_compute(std::int64_t exposed_ns) {
-  if (open_.empty() || open_.back().kind != SpanKind::kCompute) return;
-  const auto open = open_.back();
-  open_.pop_back();
-  if (observers_.empty()) return;
-  const auto now = monotonic_now_ns();
-  const auto computed = std::max(open.begin_ns, now - exposed_ns);
-  emit(open, computed);
-  emit({SpanKind::kExposed, computed}, now);
+void SpanClock::close_compute() {
+  if (!open_.empty() && open_.back().kind == SpanKind::kCompute) close();
 }
 
 void SpanClock::open_evaluation() {

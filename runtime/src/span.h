@@ -19,8 +19,7 @@ class SpanClock {
   /// The stretch from a batch handed over to the end of its backward pass, which no scope encloses. open_compute() also ends
   /// what an evaluation that was left early has open.
   void open_compute();
-  /// `exposed_ns` at the stretch's end were communication.
-  void close_compute(std::int64_t exposed_ns = 0);
+  void close_compute();
   /// A pass over an evaluation loader, from start to end.
   void open_evaluation();
   void close_evaluation();
