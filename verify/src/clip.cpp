@@ -35,7 +35,7 @@ struct RawStep {
 
 class ClipArm {
  public:
-  ClipArm(const PairRecord& pair, const Arm& arm, Findings& findings) : pair_(pair), arm_(arm), findings_(findings) {
+  ClipArm(const PairRecord& pair, const Arm& arm, Findings& findings, Curves& curves) : pair_(pair), arm_(arm), findings_(findings), curves_(curves) {
     for (const Step* step : arm.candidate.first_rank_steps()) steps_[step->step] = step;
   }
 
@@ -157,6 +157,7 @@ class ClipArm {
       for (std::size_t i = 0; i < folded.size(); ++i) squares += std::pow(folded[i] - step.clip_factor * raw.folded[i], 2);
       distance = std::max(distance, std::sqrt(squares));
     }
+    if (std::isfinite(distance)) curves_.see({clipped.name, at::kClipped, arm_.name}, step.step, distance, limit, clipped.norm);
     if (distance <= limit) return closest_.see(distance, limit, clipped.name + ", step " + std::to_string(step.step));
     findings_.different(at::kClipped, clipped.name, step.step, 0,
                         clipped.name + in_arm(arm_) + " after clipping is not its gradient times " + number(step.clip_factor) + ": off by " +
@@ -167,6 +168,7 @@ class ClipArm {
   const PairRecord& pair_;
   const Arm& arm_;
   Findings& findings_;
+  Curves& curves_;
   Names names_;
   std::map<std::int64_t, const Step*> steps_;
   std::set<std::int64_t> called_, active_;  // steps that clipped, and those whose gradients it changed
@@ -179,11 +181,11 @@ class ClipArm {
 
 }  // namespace
 
-CheckResult check_clip(const PairRecord& pair) {
+CheckResult check_clip(const PairRecord& pair, Decided& decided) {
   Findings findings("clip");
   std::string summary;
   for (const Arm* arm : pair.arms()) {
-    ClipArm clip(pair, *arm, findings);
+    ClipArm clip(pair, *arm, findings, decided.curves);
     clip.run();
     if (arm != &pair.native) continue;
     if (clip.called() == 0) {

@@ -62,6 +62,7 @@ class Judge {
       return;
     }
     const double limit = kBandFactor * std::max(run_.noise(i, tensor), kUnit64 * cell->r_norm);
+    decided_.curves.see({name, at::kReduced, pair_.shadow->name}, step, cell->distance, limit, cell->r_norm);
     if (cell->distance > limit) return exceeds(*cell, name, step, limit);
     closest_.see(cell->distance, limit, name + ", step " + std::to_string(step));
     if (cell->r_norm == 0) return;  // a zero gradient shows nothing

@@ -26,8 +26,8 @@ constexpr Stage kStages[] = {{"local", at::kLocal, "local gradient"},     {"redu
 
 class LockedArm {
  public:
-  LockedArm(const PairRecord& pair, const Arm& arm, Findings& findings)
-      : pair_(pair), arm_(arm), findings_(findings), facts_(tensor_facts(pair.reader, arm.candidate.id(), stage::kRaw)) {
+  LockedArm(const PairRecord& pair, const Arm& arm, Findings& findings, Curves& curves)
+      : pair_(pair), arm_(arm), findings_(findings), curves_(curves), facts_(tensor_facts(pair.reader, arm.candidate.id(), stage::kRaw)) {
     for (const auto& [tensor, fact] : facts_) {
       largest_ = std::max(largest_, fact.numel);
       if (coarsest_.empty() || unit_roundoff(fact.dtype) > unit_roundoff(coarsest_)) coarsest_ = fact.dtype;
@@ -124,6 +124,8 @@ class LockedArm {
       return;
     }
     const double limit = limit_of(row);
+    if (limit > 0 && !row.name.empty())
+      curves_.see({row.name, stage.what, row.precision == "float64" ? "locked64" : "locked"}, row.step, row.distance, limit, row.scale);
     if (row.distance <= limit) {
       closest_.see(row.distance, limit, std::string(stage.what) + (row.name.empty() ? "" : ", " + row.name));
       return;
@@ -164,6 +166,7 @@ class LockedArm {
   const PairRecord& pair_;
   const Arm& arm_;
   Findings& findings_;
+  Curves& curves_;
   std::map<std::string, TensorFact> facts_;
   std::int64_t largest_ = 0;
   std::string coarsest_;
@@ -188,7 +191,7 @@ CheckResult check_locked(const PairRecord& pair, Decided& decided) {
   if (pair.whole_reference) {
     return findings.finish("not applicable to whole batches; rests on the float64 runs");
   }
-  LockedArm native(pair, pair.native, findings);
+  LockedArm native(pair, pair.native, findings, decided.curves);
   native.run();
   decided.locked_steps = native.steps();
   decided.by_lock = native.complete_tensors(decided.undecided_reason);
@@ -204,7 +207,7 @@ CheckResult check_locked(const PairRecord& pair, Decided& decided) {
     findings.inconclusive(at::kLocal, {}, -1, "the locked step is not whole: " + (why.empty() ? "local gradients or distances are missing" : why));
   }
   if (pair.arms().size() > 1) {
-    LockedArm shadow(pair, *pair.shadow, findings);
+    LockedArm shadow(pair, *pair.shadow, findings, decided.curves);
     shadow.run();
     std::set<std::string> reasons;
     decided.by_lock64 = shadow.complete_tensors(reasons);

@@ -18,16 +18,6 @@ Verdict worst_word(const std::vector<CheckResult>& checks) {
   return any(Verdict::kInconclusive) ? Verdict::kInconclusive : Verdict::kSame;
 }
 
-std::optional<Evidence> first_of(const std::vector<CheckResult>& checks, Verdict word) {
-  std::optional<Evidence> first;
-  for (const auto& check : checks) {
-    for (const auto& evidence : check.evidence) {
-      if (evidence.word == word && (!first || earlier(evidence, *first))) first = evidence;
-    }
-  }
-  return first;
-}
-
 std::string runs_in_words(const PairRecord& pair, const char* verb) {
   const auto ranks = [](const RunData& run) { return "the " + std::to_string(run.world()) + "-rank run"; };
   return ranks(pair.native.candidate) + " " + verb + " the experiment of " + ranks(pair.native.reference);
@@ -42,11 +32,6 @@ std::string basis(const Report& report, const PairRecord& pair, const Decided& d
   }
   if (report.coverage.shadow_steps > 0) text += "float64 free-running over " + count_of(report.coverage.shadow_steps, "step") + ", ";
   return text + std::to_string(report.coverage.decided) + " of " + count_of(report.coverage.tensors, "tensor") + ")";
-}
-
-std::string place_of(const Evidence& evidence) {
-  const std::string step = evidence.step >= 0 ? "at step " + std::to_string(evidence.step) + ", " : "";
-  return step + evidence.stage;
 }
 
 void conclude(Report& report, const PairRecord& pair, const Decided& decided) {
@@ -115,12 +100,13 @@ Report verify(const recorder::Reader& reader, std::int64_t candidate, std::int64
     report.checks.push_back(check_initial(pair));
     report.checks.push_back(check_locked(pair, decided));
     report.checks.push_back(check_gradient(pair, decided));
-    report.checks.push_back(check_clip(pair));
+    report.checks.push_back(check_clip(pair, decided));
     report.checks.push_back(check_coverage(pair, decided, report.coverage));
     report.not_exercised = not_exercised(pair);
   }
   report.coverage_tensors =
       report.coverage.tensors == 0 ? 0 : static_cast<double>(report.coverage.decided) / static_cast<double>(report.coverage.tensors);
+  decided.curves.move_to(report);
   conclude(report, pair, decided);
   if (options.strict) apply_strict(report);
   return report;

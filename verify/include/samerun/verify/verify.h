@@ -48,6 +48,15 @@ struct Coverage {
   std::vector<std::string> undecided;  ///< Names of the tensors that were not decided, and why.
 };
 
+/// How far one tensor was from the reference's over the steps, beside what was allowed. Of neighbouring steps of a long
+/// run the one nearest its limit stands for the others.
+struct TensorCurve {
+  std::string tensor, stage;
+  std::string arm;                         ///< "native" or "float64" (free-running), "locked" or "locked64" (tier S).
+  std::vector<std::int64_t> steps;         ///< At most 200, ascending.
+  std::vector<double> value, limit, norm;  ///< One a step: ||D - R||, its limit (64 times the noise), ||R||.
+};
+
 struct Report {
   Verdict verdict = Verdict::kInconclusive;
   std::string summary;  ///< The verdict in one sentence, naming the tier that it rests on.
@@ -57,7 +66,9 @@ struct Report {
   std::vector<std::string> not_exercised;  ///< What the pair did not put to the test.
   double coverage_tensors = 0;             ///< Share of trained tensors that were decided, 0 to 1.
   Coverage coverage;
-  std::optional<Evidence> first;  ///< The earliest step's first stage that differs; later findings may be its consequences.
+  std::optional<Evidence> first;    ///< The earliest step's first stage that differs; later findings may be its consequences.
+  std::vector<TensorCurve> curves;  ///< By arm and stage, the nearest to its limit first; at most 64 an arm and stage.
+  std::int64_t curves_left_out = 0;
 };
 
 struct Options {
@@ -67,6 +78,11 @@ struct Options {
 /// Compares the candidate with the reference on the record alone; runs no program, writes nothing. Their group's float64
 /// shadows and re-executions are found by role. Throws kConfig when a run does not exist; kStorage, kCorruption.
 Report verify(const recorder::Reader& reader, std::int64_t candidate, std::int64_t reference, const Options& options = {});
+
+/// Judges a resume check on the record alone: the runs "straight", "saving-K", "resumed-K" and "cold-K" of a group. The
+/// report's candidate is the resumed run, its reference the straight one. Throws kConfig where the group has no straight run;
+/// kStorage, kCorruption.
+Report verify_resume(const recorder::Reader& reader, const std::string& group_id);
 
 /// At most 40 lines of 80 columns. No control characters unless `color`.
 std::string to_text(const Report& report, bool color = false);

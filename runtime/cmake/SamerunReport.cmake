@@ -1,0 +1,22 @@
+# The files that report.html carries (style, script, Chart.js) as one C++ source, so that the program needs none of them at run time.
+find_file(SAMERUN_CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js /usr/share/nodejs/chart.js/dist DOC "Chart.js 3, minified, for report.html")
+if(NOT SAMERUN_CHART_JS)
+  message(FATAL_ERROR "Chart.js was not found: install the Debian package libjs-chart.js (scripts/bootstrap does), or set SAMERUN_CHART_JS to a chart.min.js of version 3")
+endif()
+
+# samerun_embed_report(TARGET): adds the source to TARGET, made anew when one of the files changes.
+function(samerun_embed_report target)
+  set(folder ${PROJECT_SOURCE_DIR}/verify/resources)
+  set(files ${folder}/report.css ${folder}/report.js ${SAMERUN_CHART_JS} ${folder}/chart_licence.txt)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+  file(READ ${folder}/report.css report_css)
+  file(READ ${folder}/report.js report_js)
+  file(READ ${SAMERUN_CHART_JS} chart_js)
+  file(READ ${folder}/chart_licence.txt chart_licence)
+  string(REGEX MATCH "Chart.js v([0-9]+)" _ "${chart_js}")
+  if(NOT CMAKE_MATCH_1 EQUAL 3)
+    message(FATAL_ERROR "${SAMERUN_CHART_JS} is not Chart.js 3; install the Debian package libjs-chart.js")
+  endif()
+  configure_file(${folder}/report_resources.cpp.in ${CMAKE_CURRENT_BINARY_DIR}/report_resources.cpp @ONLY)
+  target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/report_resources.cpp)
+endfunction()
