@@ -7,6 +7,7 @@
 
 #include "samerun/core/clock.h"
 #include "schema.h"
+#include "schema_upgrade.h"
 
 namespace samerun::recorder {
 namespace {
@@ -67,7 +68,9 @@ std::int64_t Folder::fold_file(std::int64_t run, const std::string& path, bool l
     // Not read-only: after a kill the first to open the file has to bring its write-ahead log in order.
     Database source(path, Database::Mode::kReadWrite);
     if (!last) source.busy_timeout(100);  // What is busy now comes with the next fold.
-    if (check_schema(source) == FileState::kEmpty) {
+    const FileState state = check_schema(source);
+    if (state == FileState::kOlder) stand_in_for_what_is_missing(source, FileKind::kStaging);
+    if (state == FileState::kEmpty) {
       if (last) note(run, "staging-empty", path, "holds nothing: its rank was stopped before it could record");
       return 0;
     }

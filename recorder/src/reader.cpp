@@ -12,7 +12,7 @@ namespace {
 
 #define SAMERUN_RUN_COLUMNS                                                                                                                     \
   "SELECT id, group_id, role, world_size, argv, cwd, program_digest, status, exit_code, message, started_utc_ns, ended_utc_ns, complete, pid, " \
-  "pid_start, host, boot_id, heartbeat_utc_ns FROM run "
+  "pid_start, host, boot_id, heartbeat_utc_ns, parent_id FROM run "
 
 std::vector<std::string> argv_from(const std::string& text) {
   std::vector<std::string> argv;
@@ -40,6 +40,7 @@ RunRow run_row(Statement& s) {
   const LauncherMark launcher = read_launcher(s);
   row.host = launcher.host;
   row.heartbeat_utc_ns = launcher.heartbeat_utc_ns;
+  row.parent_id = s.maybe_integer();
   if ((row.status == "starting" || row.status == "running") && launcher_gone(launcher)) row.status = "lost";
   return row;
 }

@@ -5,6 +5,7 @@
 
 #include "samerun/core/error.h"
 #include "schema.h"
+#include "schema_upgrade.h"
 
 namespace samerun::recorder {
 namespace {
@@ -46,9 +47,9 @@ ReaderFile::ReaderFile(const std::string& folder_or_file) {
       database_ = std::make_unique<Database>(path, Database::Mode::kImmutable);
     }
   }
-  if (check_schema(*database_) == FileState::kEmpty) {
-    throw Error(ErrorCode::kStorage, "record " + path + " is empty: no run has been recorded in it");
-  }
+  const FileState state = check_schema(*database_);
+  if (state == FileState::kEmpty) throw Error(ErrorCode::kStorage, "record " + path + " is empty: no run has been recorded in it");
+  if (state == FileState::kOlder) stand_in_for_what_is_missing(*database_, FileKind::kRecord);
 }
 
 ReaderFile::~ReaderFile() {

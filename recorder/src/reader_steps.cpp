@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <tuple>
 #include <unordered_map>
 
@@ -10,10 +9,6 @@
 
 namespace samerun::recorder {
 namespace {
-
-Digest digest(Statement& s) {
-  return digest_from_hex(s.text());
-}
 
 std::uint64_t stream_key(const std::string& text) {
   std::uint64_t key = 0;
@@ -39,22 +34,16 @@ ShardRow shard_row(Statement& s) {
   shard.real = s.integer();
   shard.filler = s.flag();
   shard.stream_key = stream_key(s.text());
-  shard.digest = digest(s);
+  shard.digest = digest_from(s);
   return row;
 }
 
 StepRow step_row(Statement& s) {
   StepRow row;
   Step& step = row.step;
-  Position& position = step.position;
   row.rank = s.small();
   step.step = s.integer();
-  position.data_seed = static_cast<std::uint64_t>(s.integer());
-  position.epoch = s.integer();
-  position.batch_index = s.integer();
-  position.micro_step = s.integer();
-  position.optimizer_step = s.integer();
-  position.samples_seen = s.integer();
+  step.position = position_from(s);
   step.micro_batches = s.integer();
   step.samples_counted = s.integer();
   step.samples_set = s.integer();
@@ -66,7 +55,7 @@ StepRow step_row(Statement& s) {
   step.skipped = s.flag();
   for (Digest* root : {&step.root_raw, &step.root_clipped, &step.root_update, &step.root_before, &step.root_after, &step.root_moments_before,
                        &step.root_moments_after}) {
-    *root = digest(s);
+    *root = digest_from(s);
   }
   return row;
 }
@@ -132,12 +121,6 @@ TensorNames tensor_names(Database& database, std::int64_t run) {
   return names;
 }
 
-std::vector<double> sketch_from(std::string_view bytes) {
-  std::vector<double> sketch(bytes.size() / sizeof(double));
-  if (!sketch.empty()) std::memcpy(sketch.data(), bytes.data(), sketch.size() * sizeof(double));
-  return sketch;
-}
-
 struct OrderedTensor {
   std::size_t order;
   TensorRow row;
@@ -159,10 +142,10 @@ OrderedTensor tensor_row(Statement& s, const std::string& stage, const TensorNam
   trace.numel = tensor.numel;
   trace.rank = s.small();
   trace.micro_batch = s.integer();
-  trace.digest = digest(s);
+  trace.digest = digest_from(s);
   trace.norm = s.real();
   trace.abs_norm = s.real();
-  trace.sketch = sketch_from(s.blob());
+  trace.sketch = doubles_from(s);
   trace.file = s.text();
   return result;
 }
@@ -185,7 +168,7 @@ std::vector<DatasetRow> Reader::datasets(std::int64_t run) const {
     row.dataset.purpose = s.text();
     row.dataset.size = s.integer();
     row.dataset.rows = s.integer();
-    row.dataset.digest = digest(s);
+    row.dataset.digest = digest_from(s);
     return row;
   };
   return impl_->rows<DatasetRow>("SELECT rank, purpose, size, rows, digest FROM dataset WHERE run=? ORDER BY purpose, rank", make, run);
@@ -214,21 +197,6 @@ std::vector<GroupStepRow> Reader::group_steps(std::int64_t run) const {
       group_row, run);
 }
 
-std::vector<MetricRow> Reader::metrics(std::int64_t run) const {
-  const auto make = [](Statement& s) {
-    MetricRow row;
-    row.rank = s.small();
-    row.metric.step = s.integer();
-    row.metric.epoch = s.integer();
-    row.metric.name = s.text();
-    row.metric.value = s.real();
-    row.metric.rule = s.text();
-    return row;
-  };
-  return impl_->rows<MetricRow>("SELECT rank, step, epoch, name, value, value_kind, rule FROM metric WHERE run=? ORDER BY name, step, rank, rowid",
-                                make, run);
-}
-
 std::vector<LockedRow> Reader::locked(std::int64_t run) const {
   return impl_->rows<LockedRow>(
       "SELECT of_run, step, precision, stage, name, distance, distance_kind, scale, scale_kind, common_scale, common_scale_kind, terms, text "
@@ -236,14 +204,14 @@ std::vector<LockedRow> Reader::locked(std::int64_t run) const {
       locked_row, run);
 }
 
-void Reader::tensors(std::int64_t run, const std::string& stage, const std::function<void(const TensorRow&)>& visit) const {
+void Reader::tensors(std::int64_t run, const std::string& stage, const std::function<void(const TensorRow&)>& visit, std::optional<int> rank) const {
   Database& database = impl_->file.database();
   const TensorNames names = tensor_names(database, run);
   // The index gives the steps in order; the rows of one step are put in order here, since SQLite would sort whole rows.
   Statement statement(database,
                       "SELECT step, rank, tensor, virtual_rank, micro_batch, digest, norm, norm_kind, abs_norm, abs_norm_kind, sketch, file "
-                      "FROM tensor INDEXED BY tensor_by_step WHERE run=? AND stage=? ORDER BY step");
-  statement.bind(run, stage);
+                      "FROM tensor INDEXED BY tensor_by_step WHERE run=?1 AND stage=?2 AND (?3 IS NULL OR rank=?3) ORDER BY step");
+  statement.bind(run, stage, rank);
   std::vector<OrderedTensor> step;
   while (statement.step()) {
     OrderedTensor row = tensor_row(statement, stage, names);

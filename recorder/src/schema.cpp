@@ -3,13 +3,10 @@
 #include <chrono>
 #include <thread>
 
+#include "schema_upgrade.h"
+
 namespace samerun::recorder {
 namespace {
-
-std::string staging_part() {
-  const std::string text = schema_text();
-  return text.substr(0, text.find("-- ===="));
-}
 
 [[noreturn]] void refuse_newer(const std::string& path, std::int64_t version) {
   throw Error(ErrorCode::kStorage, "record " + path + " has schema version " + std::to_string(version) + ", this samerun knows up to " +
@@ -29,6 +26,7 @@ FileState check_schema(Database& database) {
   if (application == kApplicationId) {
     if (version > kSchemaVersion) refuse_newer(database.path(), version);
     if (version == kSchemaVersion) return FileState::kCurrent;
+    if (version > 0) return FileState::kOlder;
   }
   if (application == 0 && version == 0 && objects == 0) return FileState::kEmpty;
   throw Error(ErrorCode::kStorage, "file " + database.path() + " is a database, but not a Samerun record: nothing was written; name another folder");
@@ -41,8 +39,15 @@ FileState check_schema_of(const std::string& path) {
 
 void create_schema(Database& database, FileKind kind) {
   Transaction transaction(database);
-  if (check_schema(database) == FileState::kCurrent) return;  // Another process made it while we waited.
-  database.execute(kind == FileKind::kRecord ? schema_text() : staging_part());
+  switch (check_schema(database)) {
+    case FileState::kCurrent:
+      return;  // Another process made it while we waited.
+    case FileState::kOlder:
+      add_what_is_missing(database, kind);
+      break;
+    case FileState::kEmpty:
+      database.execute(schema_text(kind));
+  }
   database.execute("PRAGMA application_id = " + std::to_string(kApplicationId));
   database.execute("PRAGMA user_version = " + std::to_string(kSchemaVersion));
   transaction.commit();
@@ -63,8 +68,9 @@ void set_journal_mode(Database& database, const std::string& mode) {
 }
 
 const std::vector<std::string>& folded_tables() {
-  static const std::vector<std::string> tables = {"rank",        "environment", "setting", "dataset", "shard", "step",   "group_step",
-                                                  "tensor_name", "tensor",      "locked",  "metric",  "event", "dropped"};
+  static const std::vector<std::string> tables = {"rank",       "environment", "setting",    "dataset",    "shard",  "step",
+                                                  "group_step", "tensor_name", "tensor",     "locked",     "metric", "sample_value",
+                                                  "phase",      "run_phase",   "checkpoint", "state_leaf", "event",  "dropped"};
   return tables;
 }
 

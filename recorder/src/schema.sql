@@ -1,8 +1,9 @@
--- Schema version 1 of samerun.db; the same tables stand in each rank's staging file.
+-- Schema version 2 of samerun.db; the same tables stand in each rank's staging file.
 -- Times: *_utc_ns since 1970, *_mono_ns of CLOCK_MONOTONIC. Digests: 32 hex digits of XXH3-128.
 -- Every REAL column x is followed by x_kind: 0 finite, 1 NaN, 2 +infinity, 3 -infinity; x is NULL unless finite.
 -- Staging files only ever insert (a changed row is inserted anew), so a higher rowid is a newer row: folding relies on
--- it, hence no WITHOUT ROWID. Tables of a staging file, then, from the line of equal signs on, those of the record only.
+-- it, hence no WITHOUT ROWID. Columns that are added to a table go to its end, with a default: files of older versions
+-- are brought up to this text by what they lack (schema_upgrade.cpp). Tables of a staging file, then, from the line of equal signs on, those of the record only.
 CREATE TABLE rank (
   run INTEGER NOT NULL, rank INTEGER NOT NULL, world_size INTEGER NOT NULL, local_rank INTEGER NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL,
   build_id TEXT NOT NULL, utc_ns INTEGER NOT NULL, mono_ns INTEGER NOT NULL, status TEXT NOT NULL DEFAULT 'running', steps INTEGER, message TEXT NOT NULL DEFAULT '',
@@ -64,7 +65,30 @@ CREATE TABLE locked (
   common_scale REAL, common_scale_kind INTEGER NOT NULL DEFAULT 0, terms INTEGER NOT NULL, text TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE TABLE metric (
-  run INTEGER NOT NULL, rank INTEGER NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, name TEXT NOT NULL, value REAL, value_kind INTEGER NOT NULL DEFAULT 0, rule TEXT NOT NULL
+  run INTEGER NOT NULL, rank INTEGER NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, name TEXT NOT NULL, value REAL, value_kind INTEGER NOT NULL DEFAULT 0, rule TEXT NOT NULL,
+  purpose TEXT NOT NULL DEFAULT '', pass INTEGER NOT NULL DEFAULT -1, numerator REAL DEFAULT 0, numerator_kind INTEGER NOT NULL DEFAULT 0,
+  denominator REAL DEFAULT 0, denominator_kind INTEGER NOT NULL DEFAULT 0, rows INTEGER NOT NULL DEFAULT -1
+) STRICT;
+CREATE TABLE sample_value (
+  run INTEGER NOT NULL, rank INTEGER NOT NULL, step INTEGER NOT NULL, epoch INTEGER NOT NULL, purpose TEXT NOT NULL, pass INTEGER NOT NULL, name TEXT NOT NULL,
+  columns INTEGER NOT NULL,
+  ids TEXT NOT NULL,                        -- in the order of vals, as ranges
+  vals BLOB NOT NULL                        -- float64, little-endian, [ids, columns] row by row
+) STRICT;
+CREATE TABLE phase (
+  run INTEGER NOT NULL, rank INTEGER NOT NULL, step INTEGER NOT NULL, data_ns INTEGER NOT NULL, compute_ns INTEGER NOT NULL, exposed_ns INTEGER NOT NULL,
+  optimizer_ns INTEGER NOT NULL, checkpoint_ns INTEGER NOT NULL, evaluation_ns INTEGER NOT NULL, recording_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,
+  wall_ns INTEGER NOT NULL,
+  PRIMARY KEY (run, rank, step)
+) STRICT;
+CREATE TABLE run_phase (run INTEGER NOT NULL, rank INTEGER NOT NULL, name TEXT NOT NULL, ns INTEGER NOT NULL, PRIMARY KEY (run, rank, name)) STRICT;
+CREATE TABLE checkpoint (
+  run INTEGER NOT NULL, rank INTEGER NOT NULL, step INTEGER NOT NULL, path TEXT NOT NULL,
+  data_seed INTEGER NOT NULL, epoch INTEGER NOT NULL, batch_index INTEGER NOT NULL, micro_step INTEGER NOT NULL, optimizer_step INTEGER NOT NULL,
+  samples_seen INTEGER NOT NULL, bytes INTEGER NOT NULL, manifest_sha256 TEXT NOT NULL
+) STRICT;
+CREATE TABLE state_leaf (
+  run INTEGER NOT NULL, rank INTEGER NOT NULL, step INTEGER NOT NULL, moment TEXT NOT NULL, path TEXT NOT NULL, digest TEXT NOT NULL
 ) STRICT;
 CREATE TABLE event (
   run INTEGER NOT NULL, rank INTEGER NOT NULL, utc_ns INTEGER NOT NULL, step INTEGER NOT NULL, severity TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL
@@ -90,7 +114,8 @@ CREATE TABLE run (
   boot_id TEXT NOT NULL,
   pid_start INTEGER NOT NULL DEFAULT 0,     -- of the launcher, clock ticks since boot: tells a reused pid
   staging TEXT NOT NULL DEFAULT '',         -- folder of the staging files, relative to the record where it lies inside; '' once folded and removed
-  complete INTEGER NOT NULL DEFAULT 0       -- 1: every rank said bye and no row was dropped
+  complete INTEGER NOT NULL DEFAULT 0,      -- 1: every rank said bye and no row was dropped
+  parent_id INTEGER                         -- the run that this one goes on from; NULL: it began anew
 ) STRICT;
 CREATE TABLE rank_exit (
   run INTEGER NOT NULL REFERENCES run (id), rank INTEGER NOT NULL, exit_code INTEGER, signal INTEGER, stderr_tail TEXT NOT NULL DEFAULT '', first_failure INTEGER NOT NULL DEFAULT 0,
@@ -111,6 +136,9 @@ CREATE INDEX shard_by_run ON shard (run, purpose, pass, global_batch);
 CREATE INDEX tensor_by_step ON tensor (run, stage, step, tensor);
 CREATE INDEX locked_by_run ON locked (run);
 CREATE INDEX metric_by_run ON metric (run, name, step);
+CREATE INDEX sample_value_by_run ON sample_value (run, purpose, pass, name);
+CREATE INDEX checkpoint_by_run ON checkpoint (run, step);
+CREATE INDEX state_leaf_by_run ON state_leaf (run, step, moment);
 CREATE INDEX event_by_run ON event (run);
 CREATE TABLE fold_mark (                    -- how far each staging file has been copied; not for readers
   run INTEGER NOT NULL REFERENCES run (id), file TEXT NOT NULL, table_name TEXT NOT NULL, last_rowid INTEGER NOT NULL,

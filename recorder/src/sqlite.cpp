@@ -181,7 +181,8 @@ void Statement::bind_next(const Real& value) {
 }
 
 void Statement::bind_next(const Blob& value) {
-  check(sqlite3_bind_blob64(handle_, next_parameter_++, value.data, value.size_bytes, SQLITE_TRANSIENT));
+  const void* data = value.data != nullptr ? value.data : "";  // No bytes are not NULL.
+  check(sqlite3_bind_blob64(handle_, next_parameter_++, data, value.size_bytes, SQLITE_TRANSIENT));
 }
 
 void Statement::bind_next(std::nullptr_t) {

@@ -9,6 +9,7 @@ namespace {
 struct BulkBytes {
   std::size_t operator()(const TensorTrace& trace) const { return trace.sketch.size() * sizeof(double) + trace.shape.size() * sizeof(std::int64_t); }
   std::size_t operator()(const Shard& shard) const { return shard.ids.size() * sizeof(std::int64_t); }
+  std::size_t operator()(const SampleValues& rows) const { return rows.ids.size() * sizeof(std::int64_t) + rows.values.size() * sizeof(double); }
   std::size_t operator()(const StampedEvent& stamped) const { return stamped.event.text.size(); }
   std::size_t operator()(const LockedRow& row) const { return row.text.size(); }
   std::size_t operator()(const SettingValue& setting) const { return setting.value.size(); }

@@ -18,8 +18,8 @@ struct StampedEvent {
 };
 
 /// What the training thread hands to the writer thread.
-using StagingItem =
-    std::variant<RankStart, SettingValue, EnvironmentFact, DatasetSeen, Shard, Step, GroupStep, TensorTrace, LockedRow, Metric, StampedEvent, RunEnd>;
+using StagingItem = std::variant<RankStart, SettingValue, EnvironmentFact, DatasetSeen, Shard, Step, GroupStep, TensorTrace, LockedRow, Metric,
+                                 SampleValues, Phase, RunPhase, CheckpointCommitted, StateLeaf, StampedEvent, RunEnd>;
 
 /// Bounded by rows and by bytes. A full queue holds its producer up once, for `patience`, then counts what it must
 /// refuse until there is room again: training is slowed by at most that once a congestion. Threads: any.

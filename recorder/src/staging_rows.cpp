@@ -133,7 +133,33 @@ void StagingRows::insert(const LockedRow& r) {
 }
 
 void StagingRows::insert(const Metric& m) {
-  statement("metric").run(run_, rank(), m.step, m.epoch, m.name, Real{m.value}, m.rule);
+  statement("metric").run(run_, rank(), m.step, m.epoch, m.name, Real{m.value}, m.rule, m.purpose, m.pass, Real{m.numerator}, Real{m.denominator},
+                          m.rows);
+}
+
+void StagingRows::insert(const SampleValues& v) {
+  const Blob values{v.values.data(), v.values.size() * sizeof(double)};
+  statement("sample_value").run(run_, rank(), v.step, v.epoch, v.purpose, v.pass, v.name, v.columns, ids_to_text(v.ids), values);
+}
+
+void StagingRows::insert(const Phase& p) {
+  statement("phase").run(run_, rank(), p.step, p.data_ns, p.compute_ns, p.exposed_ns, p.optimizer_ns, p.checkpoint_ns, p.evaluation_ns,
+                         p.recording_ns, p.other_ns, p.wall_ns);
+}
+
+void StagingRows::insert(const RunPhase& p) {
+  statement("run_phase").run(run_, rank(), p.name, p.ns);
+}
+
+void StagingRows::insert(const CheckpointCommitted& c) {
+  const Position& p = c.position;
+  statement("checkpoint")
+      .run(run_, rank(), p.optimizer_step, c.path, static_cast<std::int64_t>(p.data_seed), p.epoch, p.batch_index, p.micro_step, p.optimizer_step,
+           p.samples_seen, c.bytes, c.manifest_sha256);
+}
+
+void StagingRows::insert(const StateLeaf& leaf) {
+  statement("state_leaf").run(run_, rank(), leaf.step, leaf.moment, leaf.path, to_hex(leaf.digest));
 }
 
 void StagingRows::insert(const StampedEvent& stamped) {

@@ -35,6 +35,11 @@ class StagingRows {
   void insert(const TensorTrace& trace);
   void insert(const LockedRow& row);
   void insert(const Metric& metric);
+  void insert(const SampleValues& values);
+  void insert(const Phase& phase);
+  void insert(const RunPhase& phase);
+  void insert(const CheckpointCommitted& checkpoint);
+  void insert(const StateLeaf& leaf);
   void insert(const StampedEvent& stamped);
   void insert(const RunEnd& end);
   void insert_rank(const std::string& status, std::optional<std::int64_t> steps, const std::string& message);

@@ -20,11 +20,12 @@ std::string created(const StagingOptions& options) {
   const std::string path = options.folder + "/" + staging_file_name(options.rank.value_or(0));
   try {
     Database database(path, Database::Mode::kCreate);
-    if (check_schema(database) == FileState::kEmpty) {
+    const FileState state = check_schema(database);
+    if (state == FileState::kEmpty) {
       database.execute("PRAGMA page_size = 16384");  // Rows with a sketch take 2.2 KB: little is wasted.
       set_journal_mode(database, "wal");
-      create_schema(database, FileKind::kStaging);
     }
+    if (state != FileState::kCurrent) create_schema(database, FileKind::kStaging);
     return path;
   } catch (const Error& error) {
     throw Error(error.code(), "cannot record into staging folder " + options.folder +

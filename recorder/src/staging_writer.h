@@ -44,6 +44,11 @@ class StagingWriter final : public RunObserver {
   void on_tensor(const TensorTrace& trace) override { push(trace); }
   void on_locked(const LockedRow& row) override { push(row); }
   void on_metric(const Metric& metric) override { push(metric); }
+  void on_sample_values(const SampleValues& values) override { push(values); }
+  void on_phase(const Phase& phase) override { push(phase); }
+  void on_run_phase(const RunPhase& phase) override { push(phase); }
+  void on_checkpoint(const CheckpointCommitted& checkpoint) override { push(checkpoint); }
+  void on_state_leaf(const StateLeaf& leaf) override { push(leaf); }
   void on_event(const RunEvent& event) override;
   /// Returns when all rows are committed, or after 10 s.
   void on_run_end(const RunEnd& end) override;

@@ -138,9 +138,9 @@ std::int64_t Store::begin_run(const NewRun& run) {
   Statement insert(
       record,
       "INSERT INTO run (group_id, role, world_size, argv, cwd, program_digest, status, started_utc_ns, heartbeat_utc_ns, pid, host, boot_id, "
-      "pid_start) VALUES (?, ?, ?, ?, ?, ?, 'starting', ?, ?, ?, ?, ?, ?)");
+      "pid_start, parent_id) VALUES (?, ?, ?, ?, ?, ?, 'starting', ?, ?, ?, ?, ?, ?, ?)");
   insert.run(run.group_id, run.role, run.world_size, json_of(redacted_arguments(run.argv)), run.cwd, digest, launcher.heartbeat_utc_ns,
-             launcher.heartbeat_utc_ns, launcher.pid, launcher.host, launcher.boot_id, launcher.pid_start);
+             launcher.heartbeat_utc_ns, launcher.pid, launcher.host, launcher.boot_id, launcher.pid_start, run.parent_id);
   const std::int64_t id = record.last_rowid();
   impl_->insert_code(id, code);
   impl_->insert_environment(id, facts);

@@ -92,6 +92,98 @@ TEST_F(RoundTripTest, GroupsMetricsAndLockedRowsKeepNonFiniteValues) {
   EXPECT_EQ(locked.text, "branch");
 }
 
+TEST_F(RoundTripTest, MetricsKeepWhatTheyWereMadeOf) {
+  const std::int64_t run = run_of_one([](RunObserver& observer) {
+    observer.on_metric({4, 1, "perplexity", 0.75, "weighted-mean", "evaluation", 2, kInfinity, kNaN, 10});
+    observer.on_sample_values({4, 1, "evaluation", 2, "perplexity", 2, {9, 3, 4, 5}, {1.5, 2, kNaN, -0.0, kInfinity, 1e-310, -1, 7}});
+    observer.on_sample_values({4, 1, "evaluation", 2, "accuracy", 1, {}, {}});
+  });
+  const Reader reader(record());
+  const Metric metric = reader.metrics(run).at(0).metric;
+  EXPECT_EQ(metric.purpose, "evaluation");
+  EXPECT_EQ(metric.pass, 2);
+  EXPECT_EQ(metric.numerator, kInfinity);
+  EXPECT_TRUE(std::isnan(metric.denominator));
+  EXPECT_EQ(metric.rows, 10);
+  const auto rows = reader.sample_values(run);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].values.name, "accuracy");
+  EXPECT_TRUE(rows[0].values.ids.empty() && rows[0].values.values.empty()) << "a rank without samples";
+  const SampleValues& values = rows[1].values;
+  EXPECT_EQ(values.step, 4);
+  EXPECT_EQ(values.epoch, 1);
+  EXPECT_EQ(values.pass, 2);
+  EXPECT_EQ(values.columns, 2);
+  EXPECT_EQ(values.ids, (std::vector<std::int64_t>{9, 3, 4, 5}));
+  ASSERT_EQ(values.values.size(), 8U);
+  EXPECT_TRUE(std::isnan(values.values[2]));
+  EXPECT_TRUE(std::signbit(values.values[3]));
+  EXPECT_EQ(values.values[4], kInfinity);
+  EXPECT_EQ(values.values[5], 1e-310);
+}
+
+TEST_F(RoundTripTest, SampleValuesThatDoNotFitTheirIdsAreDamage) {
+  const std::int64_t run = run_of_one([](RunObserver& observer) { observer.on_sample_values({4, 1, "evaluation", 2, "loss", 1, {9, 3}, {1.5}}); });
+  EXPECT_THROW(Reader(record()).sample_values(run), Error);
+}
+
+TEST_F(RoundTripTest, PhasesCheckpointsAndStateLeavesComeBack) {
+  CheckpointCommitted checkpoint;
+  checkpoint.position = {0xffff'ffff'ffff'fff0, 1, 2, 3, 4, 5};
+  checkpoint.path = "/data/step-4";
+  checkpoint.bytes = 1'000;
+  checkpoint.manifest_sha256 = "abc";
+  const std::int64_t run = run_of_one([&](RunObserver& observer) {
+    observer.on_phase({6, 1, 2, 3, 4, 5, 6, 7, 8, 36});
+    observer.on_run_phase({"training", 11});
+    observer.on_run_phase({"evaluation", 12});
+    observer.on_checkpoint(checkpoint);
+    observer.on_state_leaf({4, "saved", "model/weight", digest_text("w")});
+    observer.on_state_leaf({4, "loaded", "model/weight", digest_text("w")});
+  });
+  const Reader reader(record());
+  const Phase phase = reader.phases(run).at(0).phase;
+  EXPECT_EQ(phase.step, 6);
+  EXPECT_EQ((std::vector<std::int64_t>{phase.data_ns, phase.compute_ns, phase.exposed_ns, phase.optimizer_ns, phase.checkpoint_ns,
+                                       phase.evaluation_ns, phase.recording_ns, phase.other_ns, phase.wall_ns}),
+            (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 36}));
+  const auto parts = reader.run_phases(run);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].phase.name, "training");
+  EXPECT_EQ(parts[1].phase.ns, 12);
+  const CheckpointCommitted read = reader.checkpoints(run).at(0).checkpoint;
+  EXPECT_EQ(read.path, checkpoint.path);
+  EXPECT_EQ(read.bytes, 1'000);
+  EXPECT_EQ(read.manifest_sha256, "abc");
+  EXPECT_EQ(read.position.data_seed, checkpoint.position.data_seed);
+  EXPECT_EQ(read.position.optimizer_step, 4);
+  EXPECT_EQ(read.position.samples_seen, 5);
+  const auto leaves = reader.state_leaves(run);
+  ASSERT_EQ(leaves.size(), 2U);
+  EXPECT_EQ(leaves[0].leaf.moment, "loaded");
+  EXPECT_EQ(leaves[1].leaf.path, "model/weight");
+  EXPECT_EQ(leaves[1].leaf.digest, digest_text("w"));
+}
+
+TEST_F(RoundTripTest, TensorsOfOneRankAloneCanBeAskedFor) {
+  Store store(record());
+  const std::int64_t run = store.begin_run(new_run(2));
+  for (const int rank : {0, 1}) {
+    StagingWriter writer(staging_options(store.staging_folder(run), rank));
+    writer.on_rank_start(rank_start(rank, 2));
+    writer.on_tensor(tensor_trace(0, "weight"));
+    writer.on_run_end({1, "finished", ""});
+  }
+  store.end_run(run, "finished", 0, "", {});
+  std::vector<int> all, first;
+  const Reader reader(record());
+  reader.tensors(run, stage::kRaw, [&](const TensorRow& row) { all.push_back(row.rank); });
+  reader.tensors(
+      run, stage::kRaw, [&](const TensorRow& row) { first.push_back(row.rank); }, 1);
+  EXPECT_EQ(all, (std::vector<int>{0, 1}));
+  EXPECT_EQ(first, (std::vector<int>{1}));
+}
+
 TEST_F(RoundTripTest, ShardsKeepTheirRowOrderAndKey) {
   Shard shard;
   shard.purpose = "train";

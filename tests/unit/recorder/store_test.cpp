@@ -48,8 +48,8 @@ class StoreTest : public RecordFixture {
 TEST_F(StoreTest, ANewerSchemaIsRefusedAndItsBytesStay) {
   { Store store(record()); }
   fs::remove(record() + "/.gitignore");
-  Database(file(), Database::Mode::kReadWrite).execute("PRAGMA user_version = 2");
-  expect_refused(ErrorCode::kStorage, ErrorCode::kStorage, "has schema version 2, this samerun knows up to 1: use a newer samerun");
+  Database(file(), Database::Mode::kReadWrite).execute("PRAGMA user_version = 3");
+  expect_refused(ErrorCode::kStorage, ErrorCode::kStorage, "has schema version 3, this samerun knows up to 2: use a newer samerun");
 }
 
 TEST_F(StoreTest, ANewerRecordKeepsItsLogToo) {
@@ -58,12 +58,12 @@ TEST_F(StoreTest, ANewerRecordKeepsItsLogToo) {
     // As a newer samerun that was killed leaves it: the version stands in the log only.
     Store store(folder_ + "/newer");
     Database database(folder_ + "/newer/samerun.db", Database::Mode::kReadWrite);
-    database.execute("PRAGMA user_version = 2");
+    database.execute("PRAGMA user_version = 3");
     for (const char* suffix : {"", "-wal"}) fs::copy_file(folder_ + "/newer/samerun.db" + suffix, file() + suffix);
   }
   const std::string before = bytes_of(file()), log = bytes_of(file() + "-wal");
   ASSERT_FALSE(log.empty());
-  expect_error([&] { Store store(record()); }, ErrorCode::kStorage, "has schema version 2");
+  expect_error([&] { Store store(record()); }, ErrorCode::kStorage, "has schema version 3");
   EXPECT_EQ(bytes_of(file()), before);
   EXPECT_EQ(bytes_of(file() + "-wal"), log);
 }
@@ -167,9 +167,27 @@ TEST_F(StoreTest, VerdictsKeepTheirEvidence) {
   verdict.word = "different";
   verdict.evidence.push_back({"gradient", "different", "raw", "w", 3, 1, std::numeric_limits<double>::infinity(), 0.5, "text"});
   const std::int64_t id = store.add_verdict(verdict);
-  Database database(file(), Database::Mode::kReadOnly);
-  EXPECT_EQ(database.text("SELECT check_name || tensor || step || value_kind || limit_value FROM evidence WHERE verdict=" + std::to_string(id)),
-            "gradientw320.5");
+  verdict.word = "same";
+  verdict.evidence.clear();
+  store.add_verdict(verdict);
+  verdict.group_id = "other";
+  store.add_verdict(verdict);
+  const auto rows = Reader(record()).verdicts("g");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].id, id);
+  EXPECT_EQ(rows[0].candidate, 2);
+  EXPECT_EQ(rows[0].reference, 1);
+  EXPECT_EQ(rows[0].word, "different");
+  EXPECT_GT(rows[0].created_utc_ns, 0);
+  ASSERT_EQ(rows[0].evidence.size(), 1U);
+  const EvidenceRow& evidence = rows[0].evidence[0];
+  EXPECT_EQ(evidence.check + evidence.word + evidence.stage + evidence.tensor + evidence.text, "gradientdifferentrawwtext");
+  EXPECT_EQ(evidence.step, 3);
+  EXPECT_EQ(evidence.rank, 1);
+  EXPECT_EQ(evidence.value, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(evidence.limit, 0.5);
+  EXPECT_EQ(rows[1].word, "same");
+  EXPECT_TRUE(rows[1].evidence.empty());
 }
 
 TEST_F(StoreTest, RunsOfAGroupAreFound) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "samerun/core/event.h"
+#include "samerun/recorder/verdict.h"
 
 namespace samerun::recorder {
 
@@ -21,6 +22,7 @@ struct RunRow {
   std::int64_t started_utc_ns = 0, heartbeat_utc_ns = 0;
   std::optional<std::int64_t> ended_utc_ns;
   bool complete = false;
+  std::optional<std::int64_t> parent_id;  ///< The run that this one goes on from.
 };
 
 struct RankRow {
@@ -74,12 +76,33 @@ struct MetricRow {
   int rank = 0;
   Metric metric;
 };
+struct SampleValuesRow {
+  int rank = 0;
+  SampleValues values;
+};
+struct PhaseRow {
+  int rank = 0;
+  Phase phase;
+};
+struct RunPhaseRow {
+  int rank = 0;
+  RunPhase phase;
+};
+struct CheckpointRow {
+  int rank = 0;
+  CheckpointCommitted checkpoint;
+};
+struct StateLeafRow {
+  int rank = 0;
+  StateLeaf leaf;
+};
 struct CodeRow {
   std::string head, branch, remote, patch_sha256, untracked, why_null;
   std::optional<bool> dirty;
 };
 
 /// Reads a record. Opens read-only; works on a copy, on another host, and beside a running launcher.
+/// A record of an older version reads as if what it lacks were empty; it is not written.
 /// Throws kStorage (missing, unreadable, newer schema, not a Samerun record), kCorruption (damaged).
 /// Threads: not concurrently on one object. NaN and infinities come back as they were stored.
 class Reader {
@@ -98,14 +121,22 @@ class Reader {
   std::vector<EnvironmentRow> environment(std::int64_t run) const;
   std::optional<CodeRow> code(std::int64_t run) const;
   std::vector<DatasetRow> datasets(std::int64_t run) const;
-  std::vector<ShardRow> shards(std::int64_t run) const;           ///< By purpose, pass, global_batch, rank.
-  std::vector<StepRow> steps(std::int64_t run) const;             ///< By step, rank.
-  std::vector<GroupStepRow> group_steps(std::int64_t run) const;  ///< By step, group, rank.
-  std::vector<MetricRow> metrics(std::int64_t run) const;
+  std::vector<ShardRow> shards(std::int64_t run) const;                ///< By purpose, pass, global_batch, rank.
+  std::vector<StepRow> steps(std::int64_t run) const;                  ///< By step, rank.
+  std::vector<GroupStepRow> group_steps(std::int64_t run) const;       ///< By step, group, rank.
+  std::vector<MetricRow> metrics(std::int64_t run) const;              ///< By name, step, rank.
+  std::vector<SampleValuesRow> sample_values(std::int64_t run) const;  ///< By purpose, pass, name, rank.
+  std::vector<PhaseRow> phases(std::int64_t run) const;                ///< By step, rank.
+  std::vector<RunPhaseRow> run_phases(std::int64_t run) const;         ///< By rank, in the order in which they were told.
+  std::vector<CheckpointRow> checkpoints(std::int64_t run) const;      ///< By step, rank; the newer of one step last.
+  std::vector<StateLeafRow> state_leaves(std::int64_t run) const;      ///< By step, moment, path, rank.
   std::vector<EventRow> events(std::int64_t run) const;
   std::vector<LockedRow> locked(std::int64_t run) const;
   /// Calls `visit` for each tensor row of `stage` ordered by step, tensor name, rank, virtual rank, micro-batch. Streams: memory stays small.
-  void tensors(std::int64_t run, const std::string& stage, const std::function<void(const TensorRow&)>& visit) const;
+  /// `rank`: rows that this rank's process wrote; without it those of all ranks.
+  void tensors(std::int64_t run, const std::string& stage, const std::function<void(const TensorRow&)>& visit,
+               std::optional<int> rank = std::nullopt) const;
+  std::vector<VerdictRow> verdicts(const std::string& group_id) const;  ///< By age, with their evidence in order.
   std::int64_t dropped_rows(std::int64_t run) const;
 
  private:

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "samerun/recorder/verdict.h"
+
 namespace samerun::recorder {
 
 /// What the launcher knows of a run before it starts.
@@ -15,6 +17,7 @@ struct NewRun {
   int world_size = 1;
   std::vector<std::string> argv;
   std::string cwd;
+  std::optional<std::int64_t> parent_id;  ///< The run that this one goes on from.
 };
 
 /// How one rank ended, as the launcher saw it.
@@ -26,24 +29,10 @@ struct RankExit {
   bool first_failure = false;
 };
 
-struct EvidenceRow {
-  std::string check, word, stage, tensor;
-  std::int64_t step = -1;
-  int rank = -1;
-  double value = 0, limit = 0;
-  std::string text;
-};
-
-struct VerdictRow {
-  std::string group_id;
-  std::int64_t candidate = 0, reference = 0;
-  std::string word, summary;
-  std::vector<EvidenceRow> evidence;
-};
-
 /// The project's record, `samerun.db`, open for writing. One object, one connection; write transactions are IMMEDIATE
-/// with a busy timeout. Threads: not concurrently on one object. Every function throws kStorage naming the file and
-/// what to do, or kCorruption; a newer schema is refused and nothing is written.
+/// with a busy timeout. A record of an older version is brought up to this one, nothing in it is lost. Threads: not
+/// concurrently on one object. Every function throws kStorage naming the file and what to do, or kCorruption; a newer
+/// schema is refused and nothing is written.
 class Store {
  public:
   /// Opens `folder`/samerun.db, creating folder and file when missing (`.samerun` beside the program's working
