@@ -19,7 +19,8 @@ struct Decided {
   std::set<std::string> undecided_reason;    ///< "tensor: why" of those that a check could not decide.
   std::set<std::int64_t> locked_steps;       ///< Of the native runs.
   std::int64_t steps = 0, shadow_steps = 0;
-  Curves curves;  ///< Distances that were judged, for a plot.
+  std::vector<std::string> unjudged_metrics;  ///< "name (why)" of those that no comparison decided.
+  Curves curves;                              ///< Distances that were judged, for a plot.
 };
 
 // Each check reads the record only and returns what it found; none throws on a finding. What a check claims, its
@@ -34,6 +35,7 @@ CheckResult check_initial(const PairRecord& pair);
 CheckResult check_locked(const PairRecord& pair, Decided& decided);
 CheckResult check_gradient(const PairRecord& pair, Decided& decided);
 CheckResult check_clip(const PairRecord& pair, Decided& decided);
+CheckResult check_metrics(const PairRecord& pair, Decided& decided);
 CheckResult check_coverage(const PairRecord& pair, Decided& decided, Coverage& coverage);
 
 /// What the pair did not put to the test, one sentence each.

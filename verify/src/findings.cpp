@@ -14,8 +14,9 @@ namespace {
 constexpr std::size_t kMostLines = 200;
 
 // Stages in the order of a step. A hyperparameter has a stage of its own name, and acts where the settings do.
-constexpr std::array<std::string_view, 14> kOrder = {at::kInitial, at::kIds,     at::kSteps, at::kInputs,  at::kStream,   at::kWeights, at::kLoss,
-                                                     at::kLocal,   at::kReduced, at::kNorm,  at::kClipped, at::kSettings, at::kUpdate,  at::kState};
+constexpr std::array<std::string_view, 15> kOrder = {at::kInitial, at::kIds,     at::kSteps,   at::kInputs, at::kStream,
+                                                     at::kWeights, at::kLoss,    at::kLocal,   at::kReduced, at::kNorm,
+                                                     at::kClipped, at::kSettings, at::kUpdate, at::kState,  at::kMetric};
 
 // A change of state between two steps is filed under the later step, and comes before all that this step does.
 int stage_order(const Evidence& evidence) {

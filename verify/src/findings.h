@@ -26,6 +26,7 @@ inline constexpr const char* kClipped = "clipped gradient";
 inline constexpr const char* kSettings = "settings";
 inline constexpr const char* kUpdate = "update";
 inline constexpr const char* kState = "state";
+inline constexpr const char* kMetric = "metric";
 }  // namespace at
 
 /// True when `a` comes before `b`: differences first, then the earlier step, the earlier stage, the larger excess.

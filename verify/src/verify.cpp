@@ -101,8 +101,10 @@ Report verify(const recorder::Reader& reader, std::int64_t candidate, std::int64
     report.checks.push_back(check_locked(pair, decided));
     report.checks.push_back(check_gradient(pair, decided));
     report.checks.push_back(check_clip(pair, decided));
+    report.checks.push_back(check_metrics(pair, decided));
     report.checks.push_back(check_coverage(pair, decided, report.coverage));
     report.not_exercised = not_exercised(pair);
+    for (const auto& metric : decided.unjudged_metrics) report.not_exercised.push_back("metric not judged: " + metric);
   }
   report.coverage_tensors =
       report.coverage.tensors == 0 ? 0 : static_cast<double>(report.coverage.decided) / static_cast<double>(report.coverage.tensors);

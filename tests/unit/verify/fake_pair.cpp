@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "samerun/core/metric_math.h"
 #include "samerun/core/plan.h"
 #include "samerun/core/sketch.h"
 #include "samerun/core/stream.h"
@@ -174,6 +175,51 @@ class Generator {
       for (int rank = 0; rank < kRanks; ++rank)
         process_of(rank).shards.push_back(shard("evaluation", epoch, round, rank, *plan.at(epoch, round, rank), -1));
     }
+    metric(epoch, "accuracy", "mean");
+    const double loss = metric(epoch, "loss", "weighted-mean");
+    metric(epoch, "f1", "f1-macro");
+    metric(epoch, "auc", "samples");
+    run_.rank(0).metrics.push_back({number_, epoch, "validation", loss, "logged"});
+  }
+
+  std::vector<double> row(const std::string& name, std::int64_t id, std::int64_t epoch) const {
+    const auto key = static_cast<std::uint64_t>(1 + id + 100 * epoch);
+    const auto draw = static_cast<double>(counter_random(9, key) % 3);
+    if (name == "accuracy") return {draw > 0 ? 1.0 : 0.0};
+    if (name == "f1") return {draw, static_cast<double>(id % 3)};
+    const double noise = kind_.noise == 0 ? 0 : 0x1p-53 * uniform(kind_.noise, key);
+    const double value = static_cast<T>((1 + uniform(8, key) / 2) * (1 + noise));
+    if (name == "loss") return {value, static_cast<double>(1 + id % 4)};
+    return {value};
+  }
+
+  double metric(std::int64_t epoch, const std::string& name, const std::string& rule) {
+    SampleValues all;
+    for (auto& process : run_.ranks) {
+      SampleValues mine{number_, epoch, "evaluation", epoch, name, rule == "weighted-mean" || rule == "f1-macro" ? 2 : 1, {}, {}};
+      for (const auto& batch : process.shards) {
+        if (batch.purpose != "evaluation" || batch.pass != epoch) continue;
+        for (std::int64_t i = 0; i < batch.real; ++i) {
+          const auto values = row(name, batch.ids[static_cast<std::size_t>(i)], epoch);
+          mine.ids.push_back(batch.ids[static_cast<std::size_t>(i)]);
+          mine.values.insert(mine.values.end(), values.begin(), values.end());
+        }
+      }
+      all.columns = mine.columns;
+      all.ids.insert(all.ids.end(), mine.ids.begin(), mine.ids.end());
+      all.values.insert(all.values.end(), mine.values.begin(), mine.values.end());
+      process.sample_values.push_back(std::move(mine));
+    }
+    MetricResult result;
+    if (rule == "samples") {
+      for (const auto i : sample_order(all.ids)) result.value += all.values[i] * all.values[i];
+      result = {result.value, result.value, 1, static_cast<std::int64_t>(all.ids.size())};
+    } else {
+      result = metric_of(rule, all.columns, all.ids, all.values);
+    }
+    run_.rank(0).metrics.push_back(
+        {number_, epoch, name, result.value, rule, "evaluation", epoch, result.numerator, result.denominator, result.rows});
+    return result.value;
   }
 
   std::vector<T> gradient(std::size_t tensor) const {
@@ -338,6 +384,20 @@ void FakeRun::each_tensor(const std::string& stage_name, std::int64_t step, cons
     for (auto& row : ranks[rank].tensors) {
       if (row.stage == stage_name && row.step == step && (tensor.empty() || row.name == tensor)) change(row, static_cast<int>(rank));
     }
+  }
+}
+
+void FakeRun::each_rows(const std::string& metric, std::int64_t pass, const std::function<void(SampleValues&, int)>& change) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (auto& rows : ranks[rank].sample_values) {
+      if (rows.name == metric && rows.pass == pass) change(rows, static_cast<int>(rank));
+    }
+  }
+}
+
+void FakeRun::each_value(const std::string& metric, const std::function<void(Metric&)>& change) {
+  for (auto& row : rank(0).metrics) {
+    if (row.name == metric) change(row);
   }
 }
 

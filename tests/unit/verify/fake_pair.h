@@ -23,6 +23,8 @@ struct FakeRank {
   std::vector<GroupStep> groups;
   std::vector<TensorTrace> tensors;
   std::vector<LockedRow> locked;  ///< `of_run` is filled in when the pair is written.
+  std::vector<SampleValues> sample_values;
+  std::vector<Metric> metrics;  ///< On rank 0.
   std::vector<RunEvent> events;
 };
 
@@ -38,12 +40,18 @@ struct FakeRun {
   void each_step(std::int64_t number, const std::function<void(Step&, int rank)>& change);
   /// Calls `change` for the tensor rows of a stage and step; `tensor` empty: of all tensors.
   void each_tensor(const std::string& stage, std::int64_t step, const std::string& tensor, const std::function<void(TensorTrace&, int rank)>& change);
+  /// Calls `change` for the rows of a metric's samples in an evaluation pass.
+  void each_rows(const std::string& metric, std::int64_t pass, const std::function<void(SampleValues&, int rank)>& change);
+  /// Calls `change` for the values of a metric.
+  void each_value(const std::string& metric, const std::function<void(Metric&)>& change);
   void set(const std::string& key, const std::string& value);  ///< On each rank.
 };
 
 /// A clean pair: 3 ranks, 2 rounds a window, 2 epochs of 50 samples in batches of 4, so that each epoch ends in a short
 /// batch, two fillers and a short window: 3 steps an epoch. Clipping is active at even steps. The tensors have 300, 6
-/// and 2 elements. A reference replays the ranks; the float64 runs differ by rounding only.
+/// and 2 elements. A reference replays the ranks; the float64 runs differ by rounding only. Each epoch ends with an
+/// evaluation of 10 samples: "accuracy" (mean of 0 and 1), "loss" (weighted mean), "f1" (f1-macro), "auc" (samples), and
+/// "validation", logged.
 struct FakePair {
   FakeRun candidate, reference, candidate64, reference64;
   std::vector<FakeRun> reruns;

@@ -26,6 +26,8 @@ void tell(RunObserver& observer, const FakeRun& run, int number, std::int64_t of
   for (const auto& row : rank.steps) observer.on_step(row);
   for (const auto& row : rank.groups) observer.on_group_step(row);
   for (const auto& row : rank.tensors) observer.on_tensor(row);
+  for (const auto& row : rank.sample_values) observer.on_sample_values(row);
+  for (const auto& row : rank.metrics) observer.on_metric(row);
   for (const auto& row : rank.events) observer.on_event(row);
   for (auto row : rank.locked) {
     row.of_run = of_run;

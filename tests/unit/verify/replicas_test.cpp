@@ -25,6 +25,19 @@ TEST_F(ReplicasTest, AParameterThatDriftsOnOneRankIsNamed) {
   EXPECT_EQ(first_evidence(report, "replicas").rank, 1);
 }
 
+TEST_F(ReplicasTest, ABufferThatEachRankKeepsForItselfIsNamedAsOne) {
+  FakePair pair = clean_pair();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    TensorTrace buffer{1, stage::kState, "norm.running_mean", rank, -1, "float32", {2}, 2};
+    buffer.digest = digest_text(rank == 0 ? "of rank 0" : "of the others");
+    pair.candidate.rank(rank).tensors.push_back(buffer);
+  }
+  pair.candidate.each_step(1, [](Step& row, int rank) { rank != 0 ? change_bits(row.root_after) : void(); });
+  const Report report = judge(pair);
+  EXPECT_TRUE(found(report, "replicas", "state", "norm.running_mean", 1));
+  EXPECT_NE(first_evidence(report, "replicas").text.find("it is a buffer"), std::string::npos) << all_evidence(report);
+}
+
 TEST_F(ReplicasTest, AClipFactorOfItsOwnOnRankZeroIsFound) {
   FakePair pair = clean_pair();
   pair.candidate.each_step(4, [](Step& row, int rank) { row.clip_factor = rank == 0 ? row.clip_factor * 0.5 : row.clip_factor; });
