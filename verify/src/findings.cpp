@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kMostLines = 200;
 
 // Stages in the order of a step. A hyperparameter has a stage of its own name, and acts where the settings do.
-constexpr std::array<std::string_view, 15> kOrder = {at::kInitial, at::kIds,     at::kSteps,   at::kInputs, at::kStream,
-                                                     at::kWeights, at::kLoss,    at::kLocal,   at::kReduced, at::kNorm,
-                                                     at::kClipped, at::kSettings, at::kUpdate, at::kState,  at::kMetric};
+constexpr std::array<std::string_view, 16> kOrder = {at::kLeaf,     at::kInitial, at::kIds,   at::kSteps,   at::kInputs, at::kStream,
+                                                     at::kWeights,  at::kLoss,    at::kLocal, at::kReduced, at::kNorm,   at::kClipped,
+                                                     at::kSettings, at::kUpdate,  at::kState, at::kMetric};
 
 // A change of state between two steps is filed under the later step, and comes before all that this step does.
 int stage_order(const Evidence& evidence) {
@@ -61,6 +61,21 @@ bool earlier(const Evidence& a, const Evidence& b) {
   const auto key_a = order_key(a), key_b = order_key(b);
   if (key_a != key_b) return key_a < key_b;
   return std::tie(a.rank, a.tensor, a.text) < std::tie(b.rank, b.tensor, b.text);
+}
+
+std::string place_of(const Evidence& evidence) {
+  const std::string step = evidence.step >= 0 ? "at step " + std::to_string(evidence.step) + ", " : "";
+  return step + evidence.stage;
+}
+
+std::optional<Evidence> first_of(const std::vector<CheckResult>& checks, Verdict word) {
+  std::optional<Evidence> first;
+  for (const auto& check : checks) {
+    for (const auto& evidence : check.evidence) {
+      if (evidence.word == word && (!first || earlier(evidence, *first))) first = evidence;
+    }
+  }
+  return first;
 }
 
 void Closest::see(double value, double limit, const std::string& place) {

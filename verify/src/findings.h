@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@ namespace samerun::verify {
 
 /// Stages as they stand in evidence, in the order in which a step passes through them.
 namespace at {
+inline constexpr const char* kLeaf = "checkpoint leaf";
 inline constexpr const char* kInitial = "initial state";
 inline constexpr const char* kIds = "sample ids";
 inline constexpr const char* kSteps = "steps";
@@ -31,6 +33,11 @@ inline constexpr const char* kMetric = "metric";
 
 /// True when `a` comes before `b`: differences first, then the earlier step, the earlier stage, the larger excess.
 bool earlier(const Evidence& a, const Evidence& b);
+
+/// "at step 3, update": where a difference is, for a sentence.
+std::string place_of(const Evidence& evidence);
+/// The first evidence with this word over all checks.
+std::optional<Evidence> first_of(const std::vector<CheckResult>& checks, Verdict word);
 
 /// The closest that a clean comparison came to its limit: how much room is left is part of the answer.
 struct Closest {

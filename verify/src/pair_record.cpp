@@ -7,7 +7,6 @@
 #include "samerun/core/error.h"
 
 namespace samerun::verify {
-namespace {
 
 RunData load_run(const recorder::Reader& reader, const recorder::RunRow& row, bool with_shards) {
   RunData data;
@@ -23,6 +22,8 @@ RunData load_run(const recorder::Reader& reader, const recorder::RunRow& row, bo
   data.dropped = reader.dropped_rows(row.id);
   return data;
 }
+
+namespace {
 
 recorder::RunRow find_run(const recorder::Reader& reader, std::int64_t id, const char* what) {
   const auto row = reader.run(id);

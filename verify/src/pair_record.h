@@ -43,6 +43,8 @@ struct RunData {
   std::int64_t dataset_size(const std::string& purpose) const;  ///< Rank 0's; -1 when it is not in the record.
 };
 
+RunData load_run(const recorder::Reader& reader, const recorder::RunRow& row, bool with_shards);
+
 /// A candidate and the reference that ran in the same precision.
 struct Arm {
   std::string name;  ///< "native" or "float64": how findings call it.
