@@ -35,18 +35,29 @@ CLI::Validator not_empty() {
   return CLI::Validator([](const std::string& text) { return text.empty() ? std::string("a folder's name may not be empty") : std::string(); }, "");
 }
 
+void add_quiet_flag(CLI::App* app, bool& quiet) {
+  app->add_flag("-q,--quiet", quiet, "Say nothing unless something fails");
+}
+
+void add_prefix_flag(CLI::App* app, bool& prefix) {
+  app->add_flag("--prefix", prefix, "Put [rank] before each line, on one rank too");
+}
+
+bool needs_program(const CLI::App* app) {
+  return app->get_name() == "launch" || app->get_name() == "pair" || app->get_name() == "resume-check";
+}
+bool takes_program(const CLI::App* app) {
+  return needs_program(app) || app->get_name() == "resume";
+}
+
 /// CLI11's usage line knows nothing of the program that follows.
 class Format : public CLI::Formatter {
  public:
-  explicit Format(bool program) : program_(program) {}
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string text = CLI::Formatter::make_usage(app, name);
-    if (program_) text.insert(text.find_last_not_of('\n') + 1, " -- PROGRAM [ARGS...]");
-    return text;
+    const char* program = needs_program(app) ? " -- PROGRAM [ARGS...]" : takes_program(app) ? " [-- PROGRAM [ARGS...]]" : "";
+    return text.insert(text.find_last_not_of('\n') + 1, program);
   }
-
- private:
-  bool program_;
 };
 
 /// The parser of all commands, and where each puts what was typed.
@@ -56,12 +67,15 @@ class Parser {
   Command parse(const Words& words);
 
  private:
-  CLI::App* add(const char* name, const char* description, bool program);
+  CLI::App* add(const char* name, const char* description);
   void add_run_flags(CLI::App* app, RunFlags& options);
   template <class Options>
   void add_read_flags(CLI::App* app, Options& options);
   void add_launch();
+  void add_resume();
   void add_pair();
+  void add_resume_check();
+  void add_report();
   void add_readers();
   CLI::App* find_command(const std::string& name);
   Words names() const;
@@ -70,8 +84,11 @@ class Parser {
 
   CLI::App app_{"Runs libtorch training on one device or many, and proves that the larger run is the same experiment.", "samerun"};
   LaunchOptions launch_;
+  ResumeOptions resume_;
   PairOptions pair_;
+  ResumeCheckOptions resume_check_;
   VerifyOptions verify_;
+  ReportOptions report_;
   RunsOptions runs_;
   ShowOptions show_;
   EnvOptions env_;
@@ -126,21 +143,18 @@ std::string command_table(const CLI::App& app) {
   return text + "\n" + app.get_footer() + "\n";
 }
 
-bool takes_program(const CLI::App* app) {
-  return app->get_name() == "launch" || app->get_name() == "pair";
-}
-
 struct Split {
   Words flags, command;
   std::string unknown;
 };
 
-/// Separates our flags from the program's command line, which begins after "--" or at the first word that is not a flag.
+/// Separates our flags from the program's command line, which begins after "--" or, where it has to be there, at the first
+/// word that is not a flag.
 Split split(const CLI::App* app, const Words& words) {
   Split result;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool is_flag = words[i].size() > 1 && words[i].front() == '-';
-    if (words[i] == "--" || (!is_flag && takes_program(app))) {
+    if (words[i] == "--" || (!is_flag && needs_program(app))) {
       result.command.assign(words.begin() + static_cast<std::ptrdiff_t>(i + (words[i] == "--" ? 1 : 0)), words.end());
       break;
     }
@@ -158,24 +172,26 @@ Split split(const CLI::App* app, const Words& words) {
 }
 
 Parser::Parser() {
-  app_.formatter(std::make_shared<Format>(false));
+  app_.formatter(std::make_shared<Format>());
   app_.set_version_flag("--version", kVersion);
   app_.footer(
       "Exit codes: 0 same or done, 1 different, 2 usage, 3 a run failed or a record could not be read or written,\n"
       "4 inconclusive or refused, 128 + signal when told to stop.");
   add_launch();
+  add_resume();
   add_pair();
+  add_resume_check();
   add_readers();
 }
 
-CLI::App* Parser::add(const char* name, const char* description, bool program) {
+CLI::App* Parser::add(const char* name, const char* description) {
   CLI::App* app = app_.add_subcommand(name, description);
-  app->formatter(std::make_shared<Format>(program));
+  app->formatter(std::make_shared<Format>());
   return app;
 }
 
 void Parser::add_run_flags(CLI::App* app, RunFlags& options) {
-  app->add_option("-n,--nproc-per-node,--num-processes", options.ranks, "Ranks to start, 1 to 4096 (SAMERUN_NPROC; launch: 1, pair: 2)")
+  app->add_option("-n,--nproc-per-node,--num-processes", options.ranks, "Ranks to start, 1 to 4096 (SAMERUN_NPROC; launch: 1, otherwise 2)")
       ->type_name("N")
       ->check(range(1, kMostRanks));
   app->add_option("--threads", options.threads, "Threads of each rank (SAMERUN_THREADS; usable cores / ranks)")
@@ -184,7 +200,7 @@ void Parser::add_run_flags(CLI::App* app, RunFlags& options) {
   app->add_option("--timeout", options.timeout_s, "Seconds that a collective may take (SAMERUN_TIMEOUT_S)")->type_name("S")->check(range(1, 86400));
   app->add_option("--seed", options.seed, "Seed handed to the program (SAMERUN_SEED)")->type_name("SEED")->check(whole_number());
   app->add_option("--record-dir", options.record_dir, kRecordHelp)->type_name("DIR")->check(not_empty());
-  app->add_flag("-q,--quiet", options.quiet, "Say nothing unless something fails");
+  add_quiet_flag(app, options.quiet);
 }
 
 template <class Options>
@@ -194,14 +210,29 @@ void Parser::add_read_flags(CLI::App* app, Options& options) {
 }
 
 void Parser::add_launch() {
-  CLI::App* app = add("launch", "Run a program on N ranks of this host and record the run", true);
+  CLI::App* app = add("launch", "Run a program on N ranks of this host and record the run");
   add_run_flags(app, launch_);
   app->add_flag("--no-record", launch_.no_record, "Record nothing (SAMERUN_RECORD=0)");
-  app->add_flag("--prefix", launch_.prefix, "Put [rank] before each line, on one rank too");
+  app->add_option("--checkpoint-dir", launch_.checkpoint_dir,
+                  "Where the program's checkpoints go (SAMERUN_CHECKPOINT_DIR; checkpoints/run-RUN in the record)")
+      ->type_name("DIR")
+      ->check(not_empty());
+  add_prefix_flag(app, launch_.prefix);
+}
+
+void Parser::add_resume() {
+  CLI::App* app = add("resume", "Go on with a recorded run from its newest checkpoint, as a new run");
+  app->add_option("RUN", resume_.run, "Number of the run, see samerun runs; a command line after -- takes the recorded one's place")->required();
+  app->add_option("--checkpoint", resume_.checkpoint, "Folder of the checkpoint to start from, in place of the newest")
+      ->type_name("FOLDER")
+      ->check(not_empty());
+  app->add_option("--record-dir", resume_.record_dir, kRecordHelp)->type_name("DIR")->check(not_empty());
+  add_quiet_flag(app, resume_.quiet);
+  add_prefix_flag(app, resume_.prefix);
 }
 
 void Parser::add_pair() {
-  CLI::App* app = add("pair", "Run a program on N ranks and on one, and judge whether both are the same experiment", true);
+  CLI::App* app = add("pair", "Run a program on N ranks and on one, and judge whether both are the same experiment");
   add_run_flags(app, pair_);
   app->add_flag("--strict", pair_.strict, "Refuse a verdict when something was not exercised");
   app->add_option("--steps", pair_.steps, "Stop candidate and reference after this many optimizer steps")
@@ -222,23 +253,49 @@ void Parser::add_pair() {
   app->add_option("--reference", pair_.reference, "What one rank executes: replay (the candidate's micro-batches) or whole (whole batches)")
       ->check(CLI::IsMember({"replay", "whole"}))
       ->capture_default_str();
+  app->add_flag("--resume", pair_.resume, "Check as well that the program can be killed and resumed, as samerun resume-check does");
   app->add_flag("--keep-captures", pair_.keep_captures, "Keep the captured tensors of the locked steps");
+  app->add_flag("--no-report", pair_.no_report, "Write no reports/PAIR.html in the record");
   app->add_flag("--json", pair_.json, "Print the verdict as JSON");
 }
 
+void Parser::add_resume_check() {
+  CLI::App* app = add("resume-check", "Run a program straight through, and killed and resumed, and judge whether both are the same run");
+  add_run_flags(app, resume_check_);
+  app->add_option("--steps", resume_check_.steps, "Optimizer steps to run to (an epoch and some more, at most 200)")
+      ->type_name("STEPS")
+      ->check(range(2, 1 << 30));
+  app->add_option("--points", resume_check_.points,
+                  "Where to save: S after S steps, S+M after M more micro-batches, with commas between (within an epoch, within a window, at an "
+                  "epoch's end)")
+      ->type_name("POINTS");
+  app->add_flag("--keep-checkpoints", resume_check_.keep_checkpoints, "Keep the checkpoints");
+  app->add_flag("--json", resume_check_.json, "Print the verdict as JSON");
+}
+
 void Parser::add_readers() {
-  CLI::App* verify = add("verify", "Judge two recorded runs; runs no program", false);
+  CLI::App* verify = add("verify", "Judge two recorded runs; runs no program");
   verify->add_option("RUN_A", verify_.run_a, "Number of a run, see samerun runs")->required();
   verify->add_option("RUN_B", verify_.run_b, "Number of the other run; the one with more ranks or role candidate is judged against the other")
       ->required();
   verify->add_flag("--strict", verify_.strict, "Refuse a verdict when something was not exercised");
   add_read_flags(verify, verify_);
-  add_read_flags(add("runs", "List the recorded runs", false), runs_);
-  CLI::App* show = add("show", "Show what is recorded of one run", false);
+  add_report();
+  add_read_flags(add("runs", "List the recorded runs"), runs_);
+  CLI::App* show = add("show", "Show what is recorded of one run");
   show->add_option("RUN", show_.run, "Number of the run, see samerun runs")->required();
   add_read_flags(show, show_);
-  CLI::App* env = add("env", "Print facts of this machine, ready to paste in an issue", false);
+  CLI::App* env = add("env", "Print facts of this machine, ready to paste in an issue");
   env->add_flag("--json", env_.json, "Print JSON");
+}
+
+void Parser::add_report() {
+  CLI::App* app = add("report", "Judge a recorded pair again and write the verdict as one HTML file; runs no program");
+  app->add_option("PAIR", report_.pair, "Id of a pair, or the number of a run, see samerun runs")->required();
+  app->add_option("RUN_B", report_.run_b, "Number of the other run, where the first is that of a run");
+  app->add_option("-o,--output", report_.output, "File to write (reports/PAIR.html in the record)")->type_name("FILE")->check(not_empty());
+  app->add_flag("--strict", report_.strict, "Refuse a verdict when something was not exercised");
+  app->add_option("--record-dir", report_.record_dir, kRecordHelp)->type_name("DIR")->check(not_empty());
 }
 
 CLI::App* Parser::find_command(const std::string& name) {
@@ -279,16 +336,19 @@ Command Parser::parse_command(CLI::App* app, const Words& words) {
   } catch (const CLI::ParseError& error) {
     return UsageError{error.what() + hint};
   }
-  if (parts.command.empty() && takes_program(app)) return UsageError{"no program given: put it and its arguments after --" + hint};
+  if (parts.command.empty() && needs_program(app)) return UsageError{"no program given: put it and its arguments after --" + hint};
   return result(app, std::move(parts.command));
 }
 
 Command Parser::result(CLI::App* app, Words command) {
   const std::string& name = app->get_name();
-  launch_.command = pair_.command = std::move(command);
+  launch_.command = resume_.command = pair_.command = resume_check_.command = std::move(command);
   if (name == "launch") return launch_;
+  if (name == "resume") return resume_;
   if (name == "pair") return pair_;
+  if (name == "resume-check") return resume_check_;
   if (name == "verify") return verify_;
+  if (name == "report") return report_;
   if (name == "runs") return runs_;
   if (name == "show") return show_;
   return env_;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "checkpoints.h"
 #include "host.h"
 #include "program.h"
 #include "samerun/core/clock.h"
@@ -50,7 +51,9 @@ void Job::start() {
     if (store_ != nullptr) {
       contract.run_id = std::to_string(result_.run);
       contract.staging = std::filesystem::absolute(store_->staging_folder(result_.run)).string();
+      add_checkpoint_variables(store_->folder(), result_.run, contract);
     }
+    if (spec_.begun) spec_.begun(result_.run);
     // Reserved: the streams' handlers hold the address of their rank.
     ranks_.reserve(static_cast<std::size_t>(spec_.world_size));
     for (int rank = 0; rank < spec_.world_size; ++rank) start_rank(rank, path, contract, rank == 0 ? listener.fd.get() : -1);
@@ -83,6 +86,7 @@ void Job::begin_record() {
   run.world_size = spec_.world_size;
   run.argv = spec_.command;
   run.cwd = std::filesystem::current_path().string();
+  run.parent_id = spec_.parent_id;
   result_.run = store_->begin_run(run);
   fold_ns_ = monotonic_now_ns() + kFoldEvery;
 }
@@ -146,14 +150,21 @@ void Job::on_child() {
     Rank& rank = ranks_[i];
     if (rank.exit || !(rank.exit = rank.process.poll_exit())) continue;
     read_control(rank);
-    if (rank.failed()) failed.push_back(i);
-    if (!rank.failed() && !rank.bye()) warn(own_output(), "rank " + std::to_string(i) + " ended with code 0, but not through its Accelerator's end");
+    if (failed_rank(rank)) failed.push_back(i);
+    if (!failed_rank(rank) && !rank.bye() && !spec_.ends_by_sigkill)
+      warn(own_output(), "rank " + std::to_string(i) + " ended with code 0, but not through its Accelerator's end");
   }
   if (phase_ == Phase::kRunning && !failed.empty()) {
     note_first_failure(failed);
     begin_stop();
   }
   if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.exit.has_value(); })) end_groups();
+}
+
+bool Job::failed_rank(const Rank& rank) const {
+  if (!rank.exit) return false;
+  if (spec_.ends_by_sigkill) return rank.exit->signal != SIGKILL;
+  return !rank.exit->good() || !rank.hello();
 }
 
 void Job::note_first_failure(const std::vector<std::size_t>& failed) {
@@ -171,6 +182,7 @@ std::string Job::describe(std::size_t index) const {
   std::string text = "rank " + std::to_string(index) + " on " + host_name();
   if (rank.exit->code) text += " exited with code " + std::to_string(*rank.exit->code);
   if (rank.exit->signal) text += " was killed by " + signal_name(*rank.exit->signal);
+  if (spec_.ends_by_sigkill && rank.exit->good()) return text + ", and was to kill itself before that";
   if (rank.exit->signal == SIGKILL) text += " (by hand, or by the kernel when memory ran out)";
   if (rank.hello()) return text;
   if (rank.exit->good()) return program + " is not linked with Samerun (no Accelerator was made): " + text;
@@ -255,6 +267,7 @@ void Job::fold() {
 std::string Job::end_status() const {
   if (!result_.good()) return "failed";
   if (result_.run == 0) return "finished";
+  if (spec_.ends_by_sigkill) return "stopped";
   store_->fold(result_.run);
   const std::vector<recorder::RankRow> ranks = recorder::Reader(store_->folder()).ranks(result_.run);
   const bool stopped = std::any_of(ranks.begin(), ranks.end(), [](const recorder::RankRow& rank) { return rank.status == "stopped"; });

@@ -46,7 +46,6 @@ class Job {
 
     bool hello() const { return said.starts_with("hello "); }
     bool bye() const { return said.find("bye\n") != std::string::npos; }
-    bool failed() const { return exit && (!exit->good() || !hello()); }
   };
 
   Sink& own_output() { return log_ ? *log_ : err_; }
@@ -54,7 +53,7 @@ class Job {
   void open_log();
   void start_rank(int rank, const std::string& path, const RankContract& contract, int store_fd);
   void read_control(Rank& rank);
-  void collect(Rank& rank);
+  bool failed_rank(const Rank& rank) const;
   void note_first_failure(const std::vector<std::size_t>& failed);
   std::string describe(std::size_t rank) const;
   void signal_all(int signal);

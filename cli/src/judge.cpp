@@ -2,15 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
 #include "host.h"
 #include "record_access.h"
+#include "report_file.h"
 #include "samerun/core/error.h"
 #include "samerun/recorder/reader.h"
 #include "samerun/recorder/store.h"
 #include "samerun/verify/verify.h"
+#include "speed.h"
 
 namespace samerun::cli {
 namespace {
@@ -43,11 +46,11 @@ recorder::VerdictRow verdict_row(const verify::Report& report) {
 }
 
 /// A record on read-only media can still be judged.
-void keep(const verify::Report& report, const Judging& judging, recorder::Store* store) {
+void keep(const verify::Report& report, const std::string& record, recorder::Store* store) {
   try {
     std::unique_ptr<recorder::Store> opened;
     if (store == nullptr) {
-      opened = std::make_unique<recorder::Store>(record_folder(judging.record));
+      opened = std::make_unique<recorder::Store>(record_folder(record));
       store = opened.get();
     }
     store->add_verdict(verdict_row(report));
@@ -56,17 +59,45 @@ void keep(const verify::Report& report, const Judging& judging, recorder::Store*
   }
 }
 
+constexpr int kNotWritten = 3;
+
+/// The verdict has been told: what keeps the page from being written must not hide it.
+bool write_html(const recorder::Reader& reader, const verify::Report& report, const std::string& record) {
+  const std::string file = report_path(record, report);
+  try {
+    write_report(reader, report, record, file);
+    std::fprintf(stderr, "samerun: report %s\n", file.c_str());
+    return true;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "samerun: %s\n", error.what());
+    return false;
+  }
+}
+
+/// The verdict, and how fast the runs were, in the lines that a verdict may have.
+std::string text_of(const verify::Report& report, const std::string& record) {
+  std::string speed;
+  if (report.verdict != verify::Verdict::kRefused) speed = scaling_text(recorder::Reader(record), report.candidate, report.reference);
+  const auto lines = static_cast<std::size_t>(std::count(speed.begin(), speed.end(), '\n'));
+  return verify::to_text(report, wants_color(STDOUT_FILENO), verify::kReportLines - lines) + speed;
+}
+
 }  // namespace
+
+int tell(const verify::Report& report, const std::string& text, const std::string& record, recorder::Store* store) {
+  std::fputs(text.c_str(), stdout);
+  if (!text.ends_with('\n')) std::fputc('\n', stdout);
+  std::fflush(stdout);
+  keep(report, record, store);
+  return verify::exit_code(report.verdict);
+}
 
 int judge(const Judging& judging, recorder::Store* store) {
   const recorder::Reader reader(judging.record);
   const verify::Report report = verify::verify(reader, judging.candidate, judging.reference, {judging.strict});
-  const std::string text = judging.json ? verify::to_json(report) : verify::to_text(report, wants_color(STDOUT_FILENO));
-  std::fputs(text.c_str(), stdout);
-  if (!text.ends_with('\n')) std::fputc('\n', stdout);
-  std::fflush(stdout);
-  keep(report, judging, store);
-  return verify::exit_code(report.verdict);
+  const std::string text = judging.json ? verify::to_json(report) : text_of(report, judging.record);
+  const int code = tell(report, text, judging.record, store);
+  return judging.html && !write_html(reader, report, judging.record) && code == 0 ? kNotWritten : code;
 }
 
 }  // namespace samerun::cli

@@ -1,11 +1,15 @@
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
+#include "checkpoints.h"
 #include "commands.h"
 #include "host.h"
 #include "launcher.h"
 #include "program.h"
 #include "run_settings.h"
+#include "samerun/core/error.h"
+#include "samerun/core/launch_contract.h"
 #include "samerun/recorder/reader.h"
 #include "samerun/recorder/store.h"
 
@@ -21,6 +25,7 @@ LaunchSpec plan(const LaunchOptions& options, const RunSettings& settings) {
   spec.world_size = static_cast<int>(settings.ranks.value());
   spec.command = options.command;
   spec.env = settings.environment();
+  if (options.checkpoint_dir) spec.env[env::kCheckpointDir] = std::filesystem::absolute(*options.checkpoint_dir).string();
   spec.threads = static_cast<int>(settings.threads.value());
   spec.prefix = options.prefix || spec.world_size > 1;
   return spec;
@@ -32,6 +37,16 @@ void announce(const RunSettings& settings, bool recorded) {
   const int cores = usable_cores();
   if (settings.ranks.value() > cores) {
     std::fprintf(stderr, "samerun: warning: %lld ranks share %d usable cores\n", static_cast<long long>(settings.ranks.value()), cores);
+  }
+}
+
+/// Not having found out must not hide how the run ended.
+std::string hint(const LaunchResult& result, const recorder::Store* store) {
+  if (store == nullptr || result.status == "finished") return {};
+  try {
+    return resume_hint(store->folder(), result.run);
+  } catch (const Error&) {
+    return {};
   }
 }
 
@@ -66,6 +81,13 @@ int check_record(const recorder::Store& store, const LaunchResult& result) {
 
 }  // namespace
 
+int finish_launch(const LaunchResult& result, const recorder::Store* store, bool quiet) {
+  report(result, quiet);
+  const std::string how = hint(result, store);
+  if (!how.empty() && (!quiet || !result.good())) std::fprintf(stderr, "%s\n", how.c_str());
+  return store != nullptr && result.good() ? check_record(*store, result) : result.exit_code;
+}
+
 int run_launch(const LaunchOptions& options) {
   const RunSettings settings = resolve_run(options, 1);
   resolve_program(options.command.front());  // Before a record is made.
@@ -74,9 +96,7 @@ int run_launch(const LaunchOptions& options) {
   if (recorded) store = std::make_unique<recorder::Store>(settings.record_dir.value());
   if (!options.quiet) announce(settings, recorded);
   Launcher launcher(store.get());
-  const LaunchResult result = launcher.run(plan(options, settings));
-  report(result, options.quiet);
-  return store && result.good() ? check_record(*store, result) : result.exit_code;
+  return finish_launch(launcher.run(plan(options, settings)), store.get(), options.quiet);
 }
 
 }  // namespace samerun::cli

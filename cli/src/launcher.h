@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +22,11 @@ struct LaunchSpec {
   std::vector<std::string> unset;          ///< Removed from the inherited environment.
   int threads = 1;                         ///< Per rank.
   std::string group_id, role = "run";
-  bool prefix = false;  ///< "[rank] " before each line.
-  bool to_log = false;  ///< Output goes to RECORD/logs/RUN.log in place of the terminal.
+  bool prefix = false;                          ///< "[rank] " before each line.
+  bool to_log = false;                          ///< Output goes to RECORD/logs/RUN.log in place of the terminal.
+  std::optional<std::int64_t> parent_id;        ///< The run that this one goes on from.
+  bool ends_by_sigkill = false;                 ///< Each rank kills itself, and that is a good end; any other is a failure.
+  std::function<void(std::int64_t run)> begun;  ///< Called once the run stands in the record, before its ranks start.
 };
 
 /// How a run ended. A rank's failure is a value here, not an exception.
@@ -38,6 +43,10 @@ struct LaunchResult {
   /// `message` and the last stderr lines of the rank that failed first.
   std::string failure_text() const;
 };
+
+/// Tells on stderr how a run of `launch` or `resume` ended and how to go on from it; returns the exit code: 3 as well where the
+/// record that was asked for lacks rows. `store` null: nothing was recorded.
+int finish_launch(const LaunchResult& result, const recorder::Store* store, bool quiet);
 
 /// Starts runs and stays until they end: one poll() loop over output, control pipes, signals and deadlines.
 /// Make one per process, before other threads. SIGINT, SIGTERM and SIGHUP stop what runs while it lives.

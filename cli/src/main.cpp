@@ -15,8 +15,11 @@ constexpr int kFailed = 3;
 
 struct Dispatch {
   int operator()(const LaunchOptions& options) const { return run_launch(options); }
+  int operator()(const ResumeOptions& options) const { return run_resume(options); }
   int operator()(const PairOptions& options) const { return run_pair(options); }
+  int operator()(const ResumeCheckOptions& options) const { return run_resume_check(options); }
   int operator()(const VerifyOptions& options) const { return run_verify(options); }
+  int operator()(const ReportOptions& options) const { return run_report(options); }
   int operator()(const RunsOptions& options) const { return run_runs(options); }
   int operator()(const ShowOptions& options) const { return run_show(options); }
   int operator()(const EnvOptions& options) const { return run_env(options); }

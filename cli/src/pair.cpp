@@ -1,8 +1,6 @@
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <random>
 
 #include "commands.h"
 #include "host.h"
@@ -10,9 +8,11 @@
 #include "launcher.h"
 #include "pair_plan.h"
 #include "program.h"
+#include "resume_check.h"
 #include "run_settings.h"
+#include "run_steps.h"
 #include "samerun/core/clock.h"
-#include "samerun/core/error.h"
+#include "scratch_folder.h"
 
 namespace samerun::cli {
 namespace {
@@ -21,37 +21,6 @@ using Precision = PairPlan::Precision;
 
 constexpr int kSteps = 4 + kReruns + 1;  ///< Runs, and the verdict.
 
-std::string new_group() {
-  std::random_device random;
-  char text[9];
-  std::snprintf(text, sizeof text, "%08x", random());
-  return text;
-}
-
-/// The pair's captured tensors: large, and of no use once the distances are rows.
-class Captures {
- public:
-  Captures(std::filesystem::path folder, bool keep) : folder_(std::move(folder)), keep_(keep) {
-    std::error_code error;
-    for (const char* role : {"candidate", "candidate64"}) {
-      std::filesystem::create_directories(folder_ / role, error);
-      if (error) throw Error(ErrorCode::kStorage, "cannot make " + (folder_ / role).string() + ": " + error.message());
-    }
-  }
-  ~Captures() {
-    std::error_code ignored;
-    if (keep_) return;
-    std::filesystem::remove_all(folder_, ignored);
-    std::filesystem::remove(folder_.parent_path(), ignored);  // If no other pair keeps some.
-  }
-  Captures(const Captures&) = delete;
-  Captures& operator=(const Captures&) = delete;
-
- private:
-  std::filesystem::path folder_;
-  bool keep_;
-};
-
 class PairSession {
  public:
   PairSession(const PairOptions& options, const RunSettings& settings)
@@ -59,7 +28,8 @@ class PairSession {
         settings_(settings),
         plan_(options, settings, group_, capture_folder_),
         store_(settings.record_dir.value()),
-        captures_(capture_folder_, options.keep_captures) {}
+        captures_(capture_folder_, options.keep_captures, {"candidate", "candidate64"}),
+        steps_(kSteps, options.quiet) {}
 
   int run();
 
@@ -69,10 +39,7 @@ class PairSession {
   std::optional<int> run_shadows(Launcher& launcher);
   std::optional<int> run_reruns(Launcher& launcher);
   std::vector<LaunchResult> step(Launcher& launcher, const std::vector<LaunchSpec>& specs);
-  std::vector<LaunchResult> run_specs(Launcher& launcher, const std::vector<LaunchSpec>& specs);
-  void begin_line(const std::string& text);
-  void end_line(double seconds, bool failed);
-  static void report_failure(const LaunchResult& result, const std::string& role, const char* consequence);
+  int check_resume();
 
   const PairOptions& options_;
   const RunSettings& settings_;
@@ -80,23 +47,10 @@ class PairSession {
   std::filesystem::path capture_folder_ = std::filesystem::path(settings_.record_dir.value()) / "captures" / group_;
   PairPlan plan_;  // First of these: it checks the flags before a record is made.
   recorder::Store store_;
-  Captures captures_;
-  int done_ = 0;
+  ScratchFolder captures_;  // Large, and of no use once the distances are rows.
+  RunSteps steps_;
   std::int64_t candidate_ = 0, reference_ = 0;
 };
-
-void PairSession::begin_line(const std::string& text) {
-  if (!options_.quiet) std::fprintf(stderr, "%s ... ", text.c_str());
-}
-
-void PairSession::end_line(double seconds, bool failed) {
-  if (!options_.quiet) std::fprintf(stderr, "%.1f s%s\n", seconds, failed ? ", failed" : "");
-}
-
-void PairSession::report_failure(const LaunchResult& result, const std::string& role, const char* consequence) {
-  std::fprintf(stderr, "samerun: %s (run %lld) failed: %s\nits output: %s\n%s", role.c_str(), static_cast<long long>(result.run),
-               result.failure_text().c_str(), result.log.c_str(), consequence);
-}
 
 /// "rerun64-1 and rerun64-2, float64, 1 rank each".
 std::string describe(const std::vector<LaunchSpec>& specs) {
@@ -107,37 +61,17 @@ std::string describe(const std::vector<LaunchSpec>& specs) {
   return roles + ", " + (wide ? "float64" : "own precision") + ", " + ranks;
 }
 
-/// The line of a step ends before an error is told.
-std::vector<LaunchResult> PairSession::run_specs(Launcher& launcher, const std::vector<LaunchSpec>& specs) {
-  try {
-    return launcher.run(specs);
-  } catch (const Error&) {
-    if (!options_.quiet) std::fputs("failed\n", stderr);
-    throw;
-  }
+std::vector<LaunchResult> PairSession::step(Launcher& launcher, const std::vector<LaunchSpec>& specs) {
+  return steps_.run(launcher, specs, describe(specs));
 }
 
-std::vector<LaunchResult> PairSession::step(Launcher& launcher, const std::vector<LaunchSpec>& specs) {
-  const int first = done_ + 1;
-  done_ += static_cast<int>(specs.size());
-  const std::string range = specs.size() == 1 ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(done_);
-  begin_line("[" + range + "/" + std::to_string(kSteps) + "] " + describe(specs));
-  const std::vector<LaunchResult> results = run_specs(launcher, specs);
-  double seconds = 0;
-  bool failed = false;
-  for (const LaunchResult& result : results) {
-    seconds = std::max(seconds, result.wall_seconds);
-    failed |= !result.good();
-  }
-  end_line(seconds, failed);
-  return results;
+/// Of two exit codes: told to stop, a failed run, a difference, no verdict.
+int worse(int a, int b) {
+  const auto rank = [](int code) { return code > 128 ? 4 : code == 3 ? 3 : code == 1 ? 2 : code == 0 ? 0 : 1; };
+  return rank(b) > rank(a) ? b : a;
 }
 
 constexpr const char* kShadowFailed = "what rests on this run will be inconclusive\n";
-
-bool told_to_stop(const LaunchResult& result) {
-  return result.exit_code > 128;
-}
 
 std::optional<int> PairSession::run_reruns(Launcher& launcher) {
   // Two at a time only where each has a core of its own; their results do not depend on it.
@@ -187,6 +121,14 @@ std::optional<int> PairSession::run_all() {
   return run_shadows(launcher);
 }
 
+/// The candidate's side, killed and resumed. Its steps are those of the float64 runs, unless told otherwise.
+int PairSession::check_resume() {
+  ResumeCheck check{
+      options_.command, settings_,      group_, parse_variables(options_.candidate_env, "--candidate-env"), options_.steps.value_or(0), {},
+      options_.json,    options_.quiet, false};
+  return cli::check_resume(check, store_);
+}
+
 int PairSession::run() {
   const std::int64_t begin_ns = monotonic_now_ns();
   if (!options_.quiet) {
@@ -194,8 +136,9 @@ int PairSession::run() {
                  with_origin(settings_.record_dir.value(), settings_.record_dir.origin()).c_str());
   }
   if (const std::optional<int> code = run_all()) return *code;
-  if (!options_.quiet) std::fprintf(stderr, "[%d/%d] verdict\n", kSteps, kSteps);
-  const int code = judge({store_.folder(), candidate_, reference_, options_.strict, options_.json}, &store_);
+  steps_.say("verdict");
+  int code = judge({store_.folder(), candidate_, reference_, options_.strict, options_.json, !options_.no_report}, &store_);
+  if (options_.resume) code = worse(code, check_resume());
   if (!options_.quiet)
     std::fprintf(stderr, "samerun: pair %s took %.1f s\n", group_.c_str(), static_cast<double>(monotonic_now_ns() - begin_ns) * 1e-9);
   return code;

@@ -11,6 +11,14 @@ constexpr const char* kLocked = "0";
 /// Fewest optimizer steps of a float64 run, unless the program ends before.
 constexpr const char* kShadowLeast = "20";
 
+}  // namespace
+
+std::vector<std::string> decided_variables() {
+  return {env::kPrecision,  env::kReplayWorld, env::kReference, env::kVariation, env::kLockedSteps,   env::kCaptureTo,
+          env::kLockedOf,   env::kLockedFrom,  env::kStopAfter, env::kShadow,    env::kCheckpointDir, env::kCheckpoints,
+          env::kResumeFrom, env::kSaveAt,      env::kKillAt,    env::kPoison,    env::kLoadOnly};
+}
+
 std::map<std::string, std::string> parse_variables(const std::vector<std::string>& texts, const char* flag) {
   std::map<std::string, std::string> variables;
   for (const std::string& text : texts) {
@@ -20,8 +28,6 @@ std::map<std::string, std::string> parse_variables(const std::vector<std::string
   }
   return variables;
 }
-
-}  // namespace
 
 PairPlan::PairPlan(const PairOptions& options, const RunSettings& settings, std::string group, std::filesystem::path captures)
     : options_(options),
@@ -38,10 +44,9 @@ LaunchSpec PairPlan::base(const std::string& role, Precision precision) const {
   spec.group_id = group_;
   spec.role = role;
   spec.to_log = true;
-  // What a pair decides must not leak in from the shell: it would be in some runs and not in others.
-  spec.unset = {env::kPrecision, env::kReplayWorld, env::kReference,  env::kVariation, env::kLockedSteps,
-                env::kCaptureTo, env::kLockedOf,    env::kLockedFrom, env::kStopAfter, env::kShadow};
+  spec.unset = decided_variables();
   spec.env = settings_.environment();
+  spec.env[env::kCheckpoints] = "off";  // The runs would write over one another's, and none of them is resumed.
   if (precision == Precision::kFloat64) {
     spec.env[env::kPrecision] = "float64";
     spec.env[env::kShadow] = std::string(kShadowLeast) + ":" + std::to_string(options_.shadow_steps);

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "launcher.h"
 #include "options.h"
@@ -12,6 +14,12 @@ namespace samerun::cli {
 
 /// Number of legal re-executions of the reference by which rounding is measured.
 inline constexpr int kReruns = 4;
+
+/// Variables by which one run of several is told its part. What the shell has of them must not leak in: it would be in
+/// some runs and not in others.
+std::vector<std::string> decided_variables();
+/// Throws kConfig for a malformed NAME=VALUE of `flag`.
+std::map<std::string, std::string> parse_variables(const std::vector<std::string>& texts, const char* flag);
 
 /// What each run of a pair is started with. The reference always replays the candidate's plan on one rank; all runs
 /// have the same threads per rank, which change results bitwise.

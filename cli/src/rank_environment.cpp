@@ -24,7 +24,7 @@ Variables inherited() {
 
 void drop_stale(Variables& variables) {
   for (const char* name : {env::kRank, env::kWorldSize, env::kLocalRank, env::kStoreHost, env::kStorePort, env::kStoreFd, env::kControlFd,
-                           env::kThreads, env::kRunId, env::kStaging}) {
+                           env::kThreads, env::kRunId, env::kStaging, env::kResumeCommand}) {
     variables.erase(name);
   }
 }
