@@ -22,7 +22,23 @@ bool readable(const std::string& folder) {
   }
 }
 
+recorder::RunRow find_run(const recorder::Reader& reader, std::int64_t id) {
+  const auto run = reader.run(id);
+  if (!run) throw Error(ErrorCode::kConfig, "the record has no run " + std::to_string(id) + "; samerun runs lists them");
+  return *run;
+}
+
+/// How much a run looks like the one under test.
+int candidacy(const recorder::RunRow& run) {
+  return run.role.starts_with("candidate") ? 2 : run.world_size > 1 ? 1 : 0;
+}
+
 }  // namespace
+
+TwoRuns in_order(const recorder::Reader& reader, std::int64_t run_a, std::int64_t run_b) {
+  const recorder::RunRow a = find_run(reader, run_a), b = find_run(reader, run_b);
+  return candidacy(b) > candidacy(a) ? TwoRuns{b.id, a.id} : TwoRuns{a.id, b.id};
+}
 
 std::string record_folder(const std::string& folder_or_file) {
   std::error_code ignored;

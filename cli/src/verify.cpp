@@ -4,24 +4,9 @@
 #include "judge.h"
 #include "record_access.h"
 #include "run_settings.h"
-#include "samerun/core/error.h"
 #include "samerun/recorder/reader.h"
 
 namespace samerun::cli {
-namespace {
-
-recorder::RunRow find_run(const recorder::Reader& reader, std::int64_t id) {
-  const auto run = reader.run(id);
-  if (!run) throw Error(ErrorCode::kConfig, "the record has no run " + std::to_string(id) + "; samerun runs lists them");
-  return *run;
-}
-
-/// How much a run looks like the one under test.
-int candidacy(const recorder::RunRow& run) {
-  return run.role.starts_with("candidate") ? 2 : run.world_size > 1 ? 1 : 0;
-}
-
-}  // namespace
 
 int run_verify(const VerifyOptions& options) {
   Judging judging;
@@ -31,10 +16,9 @@ int run_verify(const VerifyOptions& options) {
   refresh_record(judging.record);
   {
     const recorder::Reader reader(judging.record);
-    const recorder::RunRow a = find_run(reader, options.run_a), b = find_run(reader, options.run_b);
-    const bool swapped = candidacy(b) > candidacy(a);
-    judging.candidate = swapped ? b.id : a.id;
-    judging.reference = swapped ? a.id : b.id;
+    const TwoRuns runs = in_order(reader, options.run_a, options.run_b);
+    judging.candidate = runs.candidate;
+    judging.reference = runs.reference;
   }
   return judge(judging, nullptr);
 }

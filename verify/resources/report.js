@@ -64,7 +64,7 @@
       { label: "limit / norm", data: limit, borderColor: color("band"), backgroundColor: faded("band", 0.14), borderWidth: 1.4, borderDash: [5, 3], pointRadius: 0, fill: "start", spanGaps: true },
     ];
     const scales = {
-      x: axis("", { type: "linear", ticks: { ...axis("").ticks, precision: 0 } }),
+      x: axis("step", { type: "linear", max: curve.steps[curve.steps.length - 1], ticks: { ...axis("").ticks, precision: 0 } }),
       y: axis("", { type: "logarithmic", ...range, ticks: { ...axis("").ticks, callback: powerOfTen, autoSkip: true, maxTicksLimit: 7 } }),
     };
     const label = (item) => item.dataset.label + ": " + (item.dataset.label === "bit for bit" ? "0" : item.parsed.y.toExponential(2));
@@ -75,14 +75,15 @@
   }
 
   function lossPlot() {
+    // They lie on one another where all is well: the reference is the broad line below.
     const points = (curve) => curve.steps.map((step, i) => ({ x: step, y: curve.loss[i] }));
     const styles = {
-      candidate: { borderColor: color("line"), backgroundColor: color("line"), borderWidth: 1.6 },
-      reference: { borderColor: faded("second", 0.6), backgroundColor: color("second"), borderWidth: 5 },
+      candidate: { borderColor: color("line"), backgroundColor: color("line"), borderWidth: 2 },
+      reference: { borderColor: faded("second", 0.45), backgroundColor: faded("second", 0.45), borderWidth: 7 },
     };
     const datasets = data.losses.map((curve) => ({ label: curve.run, data: points(curve), pointRadius: 0, ...styles[curve.run] }));
     return chart("line", datasets, {
-      scales: { x: axis("optimizer step", { type: "linear" }), y: axis("loss", {}) },
+      scales: { x: axis("optimizer step", { type: "linear", ticks: { ...axis("").ticks, precision: 0 } }), y: axis("loss", {}) },
       plugins: { legend: { labels: { color: color("ink"), boxWidth: 18, boxHeight: 2 } } },
     });
   }

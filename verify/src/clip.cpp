@@ -157,7 +157,8 @@ class ClipArm {
       for (std::size_t i = 0; i < folded.size(); ++i) squares += std::pow(folded[i] - step.clip_factor * raw.folded[i], 2);
       distance = std::max(distance, std::sqrt(squares));
     }
-    if (std::isfinite(distance)) curves_.see({clipped.name, at::kClipped, arm_.name}, step.step, distance, limit, clipped.norm);
+    if (&arm_ == &pair_.native && std::isfinite(distance))
+      curves_.see({clipped.name, at::kClipped, arm_.name}, step.step, distance, limit, clipped.norm);
     if (distance <= limit) return closest_.see(distance, limit, clipped.name + ", step " + std::to_string(step.step));
     findings_.different(at::kClipped, clipped.name, step.step, 0,
                         clipped.name + in_arm(arm_) + " after clipping is not its gradient times " + number(step.clip_factor) + ": off by " +

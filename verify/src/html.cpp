@@ -49,6 +49,10 @@ Html code(std::string_view line) {
   return element("code", "", text(line));
 }
 
+Html preformatted(std::string_view lines) {
+  return {"<pre tabindex=\"0\">" + code(lines).markup + "</pre>\n"};
+}
+
 Html word(std::string_view word) {
   return element("span", "word " + std::string(word), text(word));
 }

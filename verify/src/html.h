@@ -24,6 +24,8 @@ Html text(std::string_view text);
 /// <tag class="name">inside</tag>; `name` empty: no class.
 Html element(std::string_view tag, std::string_view name, const Html& inside);
 Html code(std::string_view text);
+/// Lines as they are, with a scroll bar that the keyboard reaches.
+Html preformatted(std::string_view lines);
 /// A word of a verdict, in its colour.
 Html word(std::string_view word);
 Html list(const std::vector<std::string>& lines);

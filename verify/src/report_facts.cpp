@@ -78,10 +78,19 @@ Values joined(const std::map<std::string, std::map<int, std::string>>& by_rank) 
   return values;
 }
 
-Values settings_of(const recorder::Reader& reader, std::int64_t run) {
+Values settings_of(const recorder::Reader& reader, std::int64_t run, bool with_origin) {
   std::map<std::string, std::map<int, std::string>> by_rank;
-  for (const auto& row : reader.settings(run)) by_rank[row.setting.key][row.rank] = row.setting.value + " (" + row.setting.origin + ")";
+  for (const auto& row : reader.settings(run)) {
+    by_rank[row.setting.key][row.rank] = row.setting.value + (with_origin ? " (" + row.setting.origin + ")" : "");
+  }
   return joined(by_rank);
+}
+
+/// A value that another origin gave is no difference.
+std::vector<TwoValues> settings_that_differ(const recorder::Reader& reader, std::int64_t candidate, std::int64_t reference) {
+  const Values a = settings_of(reader, candidate, false), b = settings_of(reader, reference, false);
+  return side_by_side(settings_of(reader, candidate, true), settings_of(reader, reference, true),
+                      [&](const TwoValues& row) { return find(a, row.name) != find(b, row.name); });
 }
 
 Values environment_of(const recorder::Reader& reader, std::int64_t run) {
@@ -132,8 +141,7 @@ ReportFacts gather_report_facts(const recorder::Reader& reader, const Report& re
   ReportFacts facts;
   gather_runs(reader, report, facts);
   const std::int64_t candidate = report.candidate, reference = report.reference;
-  facts.settings = side_by_side(settings_of(reader, candidate), settings_of(reader, reference),
-                                [](const TwoValues& row) { return row.candidate != row.reference; });
+  facts.settings = settings_that_differ(reader, candidate, reference);
   facts.environment = side_by_side(environment_of(reader, candidate), environment_of(reader, reference),
                                    [](const TwoValues& row) { return tells_the_machine(row.name) || row.candidate != row.reference; });
   facts.metrics = side_by_side(metrics_of(reader, candidate), metrics_of(reader, reference), [](const TwoValues&) { return true; });

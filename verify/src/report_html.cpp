@@ -106,8 +106,9 @@ Html two_values(const char* label, const char* first, const std::vector<TwoValue
 }
 
 Html settings(const ReportFacts& facts) {
-  const Html note =
-      html::element("p", "", html::text("Where a value came from stands in brackets. The check `settings` says which of these may differ."));
+  const Html note = html::element("p", "",
+                                  html::text("Where a value came from stands in brackets. A pair differs in its ranks and in what they take part in; "
+                                             "whether anything else differs, the checks say."));
   return html::section(
       "settings", "Settings that differ",
       facts.settings.empty() ? html::element("p", "", html::text("None.")) : note + two_values("settings that differ", "setting", facts.settings));
@@ -168,7 +169,7 @@ Html reproduce(const ReportFacts& facts) {
   if (facts.reproduce.empty()) return {};
   Html inside;
   for (const Recipe& recipe : facts.reproduce) {
-    inside += html::element("p", "", html::text(recipe.what)) + Html{"<pre tabindex=\"0\">" + html::code(recipe.command).markup + "</pre>\n"};
+    inside += html::element("p", "", html::text(recipe.what)) + html::preformatted(recipe.command);
   }
   return html::section("reproduce", "How to reproduce", inside);
 }

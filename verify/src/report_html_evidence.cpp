@@ -11,7 +11,7 @@ namespace {
 
 using Group = std::vector<const TensorCurve*>;
 
-constexpr std::size_t kRowsInView = 12;
+constexpr std::size_t kRowsInView = 6;
 constexpr std::size_t kPlotsInView = 12;
 
 struct ArmText {
@@ -44,23 +44,32 @@ std::string relative(double value, double norm) {
   return norm > 0 ? number(value / norm) : number(value);
 }
 
-std::vector<Html> row(const TensorCurve& curve) {
+/// `single`: each curve has one step, and which one stands in the text above.
+std::vector<Html> row(const TensorCurve& curve, bool single) {
   const std::size_t worst = worst_index(curve);
   const double share = worst_share(curve);
-  const std::string in_words = share > 0 ? number(share) : "bit for bit";
-  return {html::code(curve.tensor),
-          html::text(curve.stage),
-          html::text(std::to_string(equal_steps(curve)) + " of " + std::to_string(curve.steps.size())),
-          html::text(std::to_string(curve.steps[worst])),
-          html::text(relative(curve.value[worst], curve.norm[worst])),
-          html::text(relative(curve.limit[worst], curve.norm[worst])),
-          Html{bar(share).markup + " " + html::text(in_words).markup}};
+  std::vector<Html> cells{html::code(curve.tensor), html::text(curve.stage)};
+  if (!single) {
+    cells.push_back(html::text(std::to_string(equal_steps(curve)) + " of " + std::to_string(curve.steps.size())));
+    cells.push_back(html::text(std::to_string(curve.steps[worst])));
+  }
+  cells.push_back(html::text(relative(curve.value[worst], curve.norm[worst])));
+  cells.push_back(html::text(relative(curve.limit[worst], curve.norm[worst])));
+  cells.push_back(Html{bar(share).markup + " " + html::text(share > 0 ? number(share) : "bit for bit").markup});
+  return cells;
+}
+
+bool single_step(const Group& group) {
+  return std::all_of(group.begin(), group.end(), [&](const TensorCurve* c) { return c->steps.size() == 1 && c->steps[0] == group[0]->steps[0]; });
 }
 
 Html table_of(const Group& group, std::size_t first, std::size_t end) {
-  html::Table table("tensors and their limits",
-                    {"tensor", "stage", "#bit for bit", "#nearest at step", "#distance / norm", "#limit / norm", "share of limit"});
-  for (std::size_t i = first; i < end; ++i) table.add(row(*group[i]));
+  const bool single = single_step(group);
+  std::vector<std::string> heads{"tensor", "stage"};
+  if (!single) heads.insert(heads.end(), {"#bit for bit", "#nearest at step"});
+  heads.insert(heads.end(), {"#distance / norm", "#limit / norm", "share of limit"});
+  html::Table table("tensors and their limits", heads);
+  for (std::size_t i = first; i < end; ++i) table.add(row(*group[i], single));
   return table.html();
 }
 
@@ -68,7 +77,7 @@ Html tables(const Group& group) {
   const std::size_t shown = std::min(group.size(), kRowsInView);
   Html inside = table_of(group, 0, shown);
   if (group.size() > shown) {
-    inside += html::folded(html::text(count_of(static_cast<std::int64_t>(group.size() - shown), "tensor") + " farther from the limit"),
+    inside += html::folded(html::text(count_of(static_cast<std::int64_t>(group.size() - shown), "row") + " farther from the limit"),
                            table_of(group, shown, group.size()));
   }
   return inside;
@@ -115,7 +124,9 @@ Html arm_section(const Report& report, const ArmText& arm) {
   }
   if (group.empty()) return {};
   std::stable_sort(group.begin(), group.end(), [](const TensorCurve* a, const TensorCurve* b) { return worst_share(*a) > worst_share(*b); });
-  Html inside = html::element("h3", "", html::text(arm.heading)) + html::element("p", "", html::text(arm.note));
+  std::string heading = arm.heading;
+  if (single_step(group)) heading += ": step " + std::to_string(group.front()->steps.front());
+  Html inside = html::element("h3", "", html::text(heading)) + html::element("p", "", html::text(arm.note));
   if (most_steps <= 1) return inside + tables(group);
   const Html drawn = legend() + plots(report, group);
   // One set of plots is in view; the others are a click away.

@@ -43,7 +43,7 @@ Html table(const ReportFacts& facts) {
 }  // namespace
 
 Html phases_section(const ReportFacts& facts) {
-  if (facts.phases.empty() && !facts.scaling) return {};
+  if (facts.phases.empty() && facts.scaling.empty()) return {};
   Html inside;
   if (!facts.phases.empty()) {
     std::string note = "The mean step";
@@ -52,10 +52,8 @@ Html phases_section(const ReportFacts& facts) {
     inside += html::element("p", "", html::text(note + ".")) +
               html::element("div", "wide", plot("phases", "Parts of the mean step, candidate and reference")) + table(facts);
   }
-  if (facts.scaling) {
-    inside += html::element("p", "",
-                            html::element("strong", "", html::text("Scaling efficiency " + number(facts.scaling->efficiency))) +
-                                html::text(" - " + facts.scaling->regime));
+  if (!facts.scaling.empty()) {
+    inside += html::element("h3", "", html::text("Scaling")) + html::preformatted(facts.scaling);
   }
   return html::section("phases", "Where the time went", inside);
 }

@@ -65,7 +65,7 @@ ReportFacts facts() {
   facts.losses = {{"candidate", {0, 1, 2}, {2.3, 2.2, 2.0}}, {"reference", {0, 1, 2}, {2.3, 2.2, 2.0}}};
   facts.phases = {{"candidate", 40, 10, {{"data wait", 1}, {"compute", 7}, {"exposed communication", 1.5}, {"other", 0.5}}},
                   {"reference", 10, 31, {{"data wait", 2}, {"compute", 28.5}, {"exposed communication", 0}, {"other", 0.5}}}};
-  facts.scaling = Scaling{0.775, "made up"};
+  facts.scaling = "speed       made up; efficiency 0.78\n            and one more line\n";
   facts.reproduce = {{"Train again and judge.", "samerun pair -n 4 -- ./train"}};
   return facts;
 }
@@ -99,7 +99,7 @@ void hostile(const std::string& file) {
   recorder::RunRow& run = all.runs[0].run;
   run.role = run.status = run.host = all.runs[0].code->head = all.runs[0].code->branch = kHostile;
   all.settings = all.environment = all.metrics = {{kHostile, kHostile, kHostile + "2"}};
-  all.losses[0].run = all.phases[0].run = all.phases[0].parts[0].first = all.scaling->regime = kHostile;
+  all.losses[0].run = all.phases[0].run = all.phases[0].parts[0].first = all.scaling = kHostile;
   all.missing = {kHostile};
   all.reproduce = {{kHostile, kHostile}};
   write(report, all, file);

@@ -32,12 +32,6 @@ struct LossCurve {
   std::vector<double> loss;
 };
 
-/// How much of its ranks' time the candidate turned into speed.
-struct Scaling {
-  double efficiency = 0;  ///< 1: N ranks are N times as fast.
-  std::string regime;     ///< What was held constant, and what the figure cannot say.
-};
-
 struct ReportRun {
   recorder::RunRow run;
   std::optional<recorder::CodeRow> code;
@@ -52,16 +46,16 @@ struct Recipe {
 struct ReportFacts {
   std::vector<ReportRun> runs;         ///< Of the pair, the candidate and the reference among them where they exist.
   std::vector<std::string> missing;    ///< What the record lacks, one sentence each.
-  std::vector<TwoValues> settings;     ///< That differ.
+  std::vector<TwoValues> settings;     ///< Whose values differ.
   std::vector<TwoValues> environment;  ///< Of hosts and processes: those that tell the machine, and all that differ.
   std::vector<TwoValues> metrics;      ///< Last value of each.
   std::vector<LossCurve> losses;
   std::vector<MeanStep> phases;
-  std::optional<Scaling> scaling;
+  std::string scaling;  ///< The candidate's speed against the reference's, in lines of words; may be empty.
   std::vector<Recipe> reproduce;
 };
 
-/// Gathers all but `scaling` and `reproduce`. A run that does not exist is left out and named in `missing`.
+/// Gathers all but `phases`, `scaling` and `reproduce`. A run that does not exist is left out and named in `missing`.
 /// Throws kStorage, kCorruption.
 ReportFacts gather_report_facts(const recorder::Reader& reader, const Report& report);
 
