@@ -63,6 +63,20 @@ std::string printable(const std::string& text) {
   return result;
 }
 
+std::string wrapped_text(const std::string& text, std::size_t indent, std::size_t columns, std::size_t most_lines) {
+  const std::size_t width = columns - indent;
+  std::string result, rest = text;
+  for (std::size_t line = 1; !rest.empty(); ++line) {
+    const bool cut = line == most_lines && rest.size() > width;
+    const std::size_t space = rest.rfind(' ', width);
+    const std::size_t end = rest.size() <= width ? rest.size() : cut ? width - 3 : space == std::string::npos || space == 0 ? width : space;
+    result += std::string(indent, ' ') + rest.substr(0, end) + (cut ? "...\n" : "\n");
+    if (cut) break;
+    rest.erase(0, end + (end == space ? 1 : 0));
+  }
+  return result;
+}
+
 std::string command_text(const std::vector<std::string>& command) {
   std::string text;
   for (const std::string& word : command) {

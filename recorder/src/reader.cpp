@@ -75,9 +75,11 @@ std::vector<RankRow> Reader::ranks(std::int64_t run) const {
     row.status = s.text();
     row.steps = s.maybe_integer().value_or(-1);
     row.message = s.text();
+    row.utc_ns = s.integer();
     return row;
   };
-  return impl_->rows<RankRow>("SELECT rank, world_size, pid, host, build_id, status, steps, message FROM rank WHERE run=? ORDER BY rank", make, run);
+  return impl_->rows<RankRow>("SELECT rank, world_size, pid, host, build_id, status, steps, message, utc_ns FROM rank WHERE run=? ORDER BY rank",
+                              make, run);
 }
 
 std::vector<RankExitRow> Reader::exits(std::int64_t run) const {

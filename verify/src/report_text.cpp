@@ -6,7 +6,7 @@
 namespace samerun::verify {
 namespace {
 
-constexpr std::size_t kColumns = 80, kLines = 40;
+constexpr std::size_t kColumns = 80;
 constexpr std::size_t kSummaryLines = 5, kNotExercisedLines = 6;
 
 // Names come from the program under test: nothing of theirs may move the cursor or break the width.
@@ -91,7 +91,7 @@ void add_not_exercised(const Report& report, std::vector<std::string>& lines) {
 
 }  // namespace
 
-std::string to_text(const Report& report, bool color) {
+std::string to_text(const Report& report, bool color, std::size_t most_lines) {
   std::vector<std::string> lines;
   const std::string word = padded(std::string(to_string(report.verdict)), 12);
   std::string header = "  run " + std::to_string(report.candidate) + " against run " + std::to_string(report.reference);
@@ -108,10 +108,10 @@ std::string to_text(const Report& report, bool color) {
     lines.insert(lines.end(), summary.begin() + (summary.empty() ? 0 : 1), summary.end());
   }
   const std::size_t after = report.not_exercised.empty() ? 0 : std::min(report.not_exercised.size() + 1, kNotExercisedLines);
-  add_findings(report, kLines - std::min(kLines, lines.size() + after), lines);
+  add_findings(report, most_lines - std::min(most_lines, lines.size() + after), lines);
   add_not_exercised(report, lines);
   std::string text;
-  for (std::size_t i = 0; i < lines.size() && i < kLines; ++i) text += lines[i] + "\n";
+  for (std::size_t i = 0; i < lines.size() && i < most_lines; ++i) text += lines[i] + "\n";
   return text;
 }
 

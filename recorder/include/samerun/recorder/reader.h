@@ -30,6 +30,7 @@ struct RankRow {
   int world_size = 1;
   std::int64_t pid = 0, steps = -1;
   std::string host, build_id, status, message;
+  std::int64_t utc_ns = 0;  ///< When it made its Accelerator.
 };
 
 struct RankExitRow {

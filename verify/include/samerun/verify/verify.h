@@ -84,8 +84,9 @@ Report verify(const recorder::Reader& reader, std::int64_t candidate, std::int64
 /// kStorage, kCorruption.
 Report verify_resume(const recorder::Reader& reader, const std::string& group_id);
 
-/// At most 40 lines of 80 columns. No control characters unless `color`.
-std::string to_text(const Report& report, bool color = false);
+inline constexpr std::size_t kReportLines = 40;
+/// At most `most_lines` lines of 80 columns. No control characters unless `color`.
+std::string to_text(const Report& report, bool color = false, std::size_t most_lines = kReportLines);
 std::string to_json(const Report& report);
 
 }  // namespace samerun::verify
