@@ -16,6 +16,7 @@
 #include <map>
 #include <string>
 
+#include "samerun/core/clock.h"
 #include "samerun/core/launch_contract.h"
 
 namespace {
@@ -115,6 +116,15 @@ void open_descriptors() {
   std::printf("descriptors %d\n", count);
 }
 
+/// What a committed checkpoint looks like from outside: a folder with a manifest. Rank 0 makes it, unless told to go on from one.
+void checkpoint(const std::string& step) {
+  if (rank() != "0" || !variable(env::kResumeFrom).empty()) return;
+  const std::string folder = variable(env::kCheckpointDir) + "/step-" + step;
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/manifest.json") << R"({"saved_utc_ns": )" << utc_now_ns() << R"(, "position": {"optimizer_step": )" << step
+                                           << R"(}, "resume_command": ")" << variable(env::kResumeCommand) << "\"}\n";
+}
+
 const std::map<std::string, std::function<void(const std::string&)>>& actions() {
   static const std::map<std::string, std::function<void(const std::string&)>> map{
       {"hello", [](const std::string&) { to_control("hello 0.1.0 " + std::to_string(::getpid()) + "\n"); }},
@@ -133,6 +143,7 @@ const std::map<std::string, std::function<void(const std::string&)>>& actions() 
       {"mark", mark},
       {"await", await},
       {"child", leave_child},
+      {"checkpoint", checkpoint},
       {"deaf", [](const std::string&) { turn_deaf(); }},
       {"serve", [](const std::string&) { serve(); }},
       {"call", call},
