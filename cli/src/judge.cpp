@@ -62,11 +62,11 @@ void keep(const verify::Report& report, const std::string& record, recorder::Sto
 constexpr int kNotWritten = 3;
 
 /// The verdict has been told: what keeps the page from being written must not hide it.
-bool write_html(const recorder::Reader& reader, const verify::Report& report, const std::string& record) {
-  const std::string file = report_path(record, report);
+bool write_html(const recorder::Reader& reader, const verify::Report& report, const Judging& judging) {
+  const std::string file = report_path(judging.record, report);
   try {
-    write_report(reader, report, record, file);
-    std::fprintf(stderr, "samerun: report %s\n", file.c_str());
+    write_report(reader, report, judging.record, file);
+    if (!judging.quiet) std::fprintf(stderr, "samerun: report %s\n", file.c_str());
     return true;
   } catch (const Error& error) {
     std::fprintf(stderr, "samerun: %s\n", error.what());
@@ -97,7 +97,7 @@ int judge(const Judging& judging, recorder::Store* store) {
   const verify::Report report = verify::verify(reader, judging.candidate, judging.reference, {judging.strict});
   const std::string text = judging.json ? verify::to_json(report) : text_of(report, judging.record);
   const int code = tell(report, text, judging.record, store);
-  return judging.html && !write_html(reader, report, judging.record) && code == 0 ? kNotWritten : code;
+  return judging.html && !write_html(reader, report, judging) && code == 0 ? kNotWritten : code;
 }
 
 }  // namespace samerun::cli

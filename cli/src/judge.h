@@ -16,7 +16,8 @@ struct Judging {
   std::string record;  ///< Folder or file.
   std::int64_t candidate = 0, reference = 0;
   bool strict = false, json = false;
-  bool html = false;  ///< Write the report at its place in the record, and say where on stderr.
+  bool html = false;   ///< Write the report at its place in the record,
+  bool quiet = false;  ///< and do not say on stderr where.
 };
 
 /// Prints `text` on stdout, stores the report as a verdict where the record can be written, and returns the exit code.

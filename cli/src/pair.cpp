@@ -137,7 +137,7 @@ int PairSession::run() {
   }
   if (const std::optional<int> code = run_all()) return *code;
   steps_.say("verdict");
-  int code = judge({store_.folder(), candidate_, reference_, options_.strict, options_.json, !options_.no_report}, &store_);
+  int code = judge({store_.folder(), candidate_, reference_, options_.strict, options_.json, !options_.no_report, options_.quiet}, &store_);
   if (options_.resume) code = worse(code, check_resume());
   if (!options_.quiet)
     std::fprintf(stderr, "samerun: pair %s took %.1f s\n", group_.c_str(), static_cast<double>(monotonic_now_ns() - begin_ns) * 1e-9);
