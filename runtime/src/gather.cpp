@@ -36,6 +36,7 @@ at::Tensor gather_rows(detail::Communicator& communicator, const at::Tensor& ten
 }  // namespace
 
 at::Tensor Accelerator::gather(const at::Tensor& tensor) {
+  const detail::SpanTimer timer(engine_->spans, engine_->spans.collective());
   return gather_rows(*engine_->communicator, tensor);
 }
 
@@ -50,10 +51,12 @@ at::Tensor Accelerator::gather_for_metrics(const at::Tensor& tensor) {
         "gather_for_metrics() takes one row a sample, so that padding can be removed; a value already reduced over the batch cannot be trimmed "
         "(reduce after gathering)",
         {{"rows", std::to_string(tensor.dim() == 0 ? 0 : tensor.size(0))}, {"batch rows", std::to_string(current.rows)}}, rank());
+  const detail::SpanTimer timer(engine_->spans, engine_->spans.collective());
   return gather_rows(*engine_->communicator, tensor.narrow(0, 0, current.real));
 }
 
 at::Tensor Accelerator::reduce(const at::Tensor& tensor, ReduceOp op) {
+  const detail::SpanTimer timer(engine_->spans, engine_->spans.collective());
   const torch::NoGradGuard guard;
   auto result = tensor.detach().clone(at::MemoryFormat::Contiguous);
   detail::require_agreement(*engine_->communicator, "the tensors given to reduce()", {"dtype and shape=" + shape_word(result, 0)});
@@ -65,6 +68,7 @@ at::Tensor Accelerator::reduce(const at::Tensor& tensor, ReduceOp op) {
 }
 
 void Accelerator::broadcast(at::Tensor& tensor, int root) {
+  const detail::SpanTimer timer(engine_->spans, engine_->spans.collective());
   const torch::NoGradGuard guard;
   if (root < 0 || root >= world_size())
     throw Error(ErrorCode::kInvalidArgument, "broadcast() from a rank that does not exist", {{"root", std::to_string(root)}}, rank());
@@ -75,6 +79,7 @@ void Accelerator::broadcast(at::Tensor& tensor, int root) {
 }
 
 void Accelerator::wait_for_everyone() {
+  const detail::SpanTimer timer(engine_->spans, engine_->spans.collective());
   engine_->communicator->barrier();
 }
 

@@ -93,7 +93,10 @@ void LoaderImpl::start_pass() {
     engine_.pass_open = true;
   }
   epoch_ = options_.training && !engine_.epochs_in_use ? pass_ : engine_.epoch;
-  slots_ = epoch_slots(plan_, epoch_, engine_.rank(), options_.training, engine_.mode, engine_.seams);
+  {
+    const SpanTimer timer(engine_.spans, options_.training ? SpanKind::kDataWait : SpanKind::kEvaluation);
+    slots_ = epoch_slots(plan_, epoch_, engine_.rank(), options_.training, engine_.mode, engine_.seams);
+  }
   recording_ = engine_.recording();
   fingerprint_ = recording_ && !fingerprinted_;
   next_ = 0;

@@ -23,6 +23,8 @@ class SpanClock {
   /// A pass over an evaluation loader, from start to end.
   void open_evaluation();
   void close_evaluation();
+  /// What a collective that the program calls is: part of an evaluation, or communication that nothing hides.
+  SpanKind collective() const { return holds(SpanKind::kEvaluation) ? SpanKind::kEvaluation : SpanKind::kExposed; }
 
  private:
   struct Open {
