@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "samerun/recorder/reader.h"
-#include "speed.h"
 
 namespace samerun::cli {
 
@@ -27,12 +26,12 @@ struct RunFacts {
   std::vector<recorder::EnvironmentRow> environment;
   std::vector<recorder::DatasetRow> datasets;
   std::vector<recorder::EventRow> events;
-  std::map<std::string, Metric> metrics;  ///< Last value of each.
+  std::map<std::pair<std::string, std::string>, Metric> metrics;  ///< Last value of each, by name and purpose.
+  std::vector<CheckpointCommitted> checkpoints;                   ///< Each once, though every rank may have told it.
   std::int64_t steps = 0, skipped_steps = 0;
   std::optional<Batch> batch;
   std::optional<Step> last_step;
   std::int64_t dropped_rows = 0;
-  RunSpeed speed;
 };
 
 /// Throws kConfig when the record has no such run.

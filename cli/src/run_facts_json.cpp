@@ -16,6 +16,7 @@ Json run_json(const recorder::RunRow& run) {
   return {{"run", run.id},
           {"group", run.group_id},
           {"role", run.role},
+          {"parent", optional(run.parent_id)},
           {"world_size", run.world_size},
           {"status", run.status},
           {"exit_code", optional(run.exit_code)},
@@ -110,8 +111,30 @@ Json datasets_json(const RunFacts& facts) {
 
 Json metrics_json(const RunFacts& facts) {
   Json json = Json::array();
-  for (const auto& [name, metric] : facts.metrics) {
-    json.push_back({{"name", name}, {"value", metric.value}, {"step", metric.step}, {"epoch", metric.epoch}, {"rule", metric.rule}});
+  for (const auto& [key, metric] : facts.metrics) {
+    const bool logged = metric.rows < 0;  // Nothing is known of how it came about.
+    json.push_back({{"name", metric.name},
+                    {"value", metric.value},
+                    {"step", metric.step},
+                    {"epoch", metric.epoch},
+                    {"rule", metric.rule},
+                    {"purpose", logged ? Json(nullptr) : Json(metric.purpose)},
+                    {"pass", logged ? Json(nullptr) : Json(metric.pass)},
+                    {"numerator", logged ? Json(nullptr) : Json(metric.numerator)},
+                    {"denominator", logged ? Json(nullptr) : Json(metric.denominator)},
+                    {"rows", logged ? Json(nullptr) : Json(metric.rows)}});
+  }
+  return json;
+}
+
+Json checkpoints_json(const RunFacts& facts) {
+  Json json = Json::array();
+  for (const CheckpointCommitted& checkpoint : facts.checkpoints) {
+    json.push_back({{"step", checkpoint.position.optimizer_step},
+                    {"epoch", checkpoint.position.epoch},
+                    {"path", checkpoint.path},
+                    {"bytes", checkpoint.bytes},
+                    {"manifest_sha256", checkpoint.manifest_sha256}});
   }
   return json;
 }
@@ -129,36 +152,6 @@ Json events_json(const RunFacts& facts) {
   return json;
 }
 
-Json spread_json(const profiler::Spread& ms) {
-  return {{"p5", ms.p5}, {"median", ms.median}, {"p95", ms.p95}};
-}
-
-Json phases_json(const RunFacts& facts) {
-  if (!facts.speed.steps) return nullptr;
-  const profiler::StepProfile& steps = *facts.speed.steps;
-  Json json{{"steps", steps.wall_ms.size()},
-            {"warmup_steps", steps.warmup_steps},
-            {"samples_per_step", steps.samples_per_step},
-            {"samples_per_s", steps.samples_per_s},
-            {"load_balance", steps.load_balance},
-            {"step_ms", spread_json(steps.step_ms)},
-            {"mean_ms", steps.mean_ms}};
-  for (std::size_t part = 0; part < profiler::kParts.size(); ++part) {
-    Json entry{{"name", profiler::kParts[part].name}, {"slowest_rank_ms", spread_json(steps.slowest_ms[part])}};
-    entry["mean_ms"] = steps.mean_parts_ms[part];
-    json["parts"].push_back(std::move(entry));
-  }
-  return json;
-}
-
-Json run_phases_json(const RunFacts& facts) {
-  Json json = Json::array();
-  for (const RankParts& rank : facts.speed.ranks) {
-    for (const RunPhase& part : rank.parts) json.push_back({{"rank", rank.rank}, {"name", part.name}, {"ns", part.ns}});
-  }
-  return json;
-}
-
 }  // namespace
 
 std::string facts_json(const RunFacts& facts) {
@@ -167,10 +160,9 @@ std::string facts_json(const RunFacts& facts) {
   json["ranks"] = ranks_json(facts);
   json["exits"] = exits_json(facts);
   json["steps"] = steps_json(facts);
-  json["phases"] = phases_json(facts);
-  json["run_phases"] = run_phases_json(facts);
   json["datasets"] = datasets_json(facts);
   json["metrics"] = metrics_json(facts);
+  json["checkpoints"] = checkpoints_json(facts);
   json["settings"] = settings_json(facts);
   json["environment"] = environment_json(facts);
   json["events"] = events_json(facts);

@@ -94,8 +94,22 @@ Rows environment_rows(const RunFacts& facts) {
 
 Rows metric_rows(const RunFacts& facts) {
   Rows rows;
-  for (const auto& [name, metric] : facts.metrics) {
-    rows.push_back({cut(name), number(metric.value), "step " + std::to_string(metric.step) + ", epoch " + std::to_string(metric.epoch), metric.rule});
+  for (const auto& [key, metric] : facts.metrics) {
+    std::string rule = metric.rule;
+    if (metric.rows >= 0) {
+      rule += " over " + std::to_string(metric.rows) + " samples, " + metric.purpose + " pass " + std::to_string(metric.pass);
+    }
+    rows.push_back({cut(metric.name), number(metric.value), "step " + std::to_string(metric.step) + ", epoch " + std::to_string(metric.epoch), rule});
+  }
+  return rows;
+}
+
+Rows checkpoint_rows(const RunFacts& facts) {
+  Rows rows;
+  for (const CheckpointCommitted& checkpoint : facts.checkpoints) {
+    const Position& position = checkpoint.position;
+    rows.push_back({"step " + std::to_string(position.optimizer_step), "epoch " + std::to_string(position.epoch),
+                    std::to_string(checkpoint.bytes) + " bytes", printable(checkpoint.path)});
   }
   return rows;
 }
@@ -126,6 +140,7 @@ Rows head_rows(const RunFacts& facts) {
             {"folder", printable(run.cwd)},
             {"started", utc_text(run.started_utc_ns) + " UTC, took " + duration_text(duration)},
             {"code", code_text(facts)}};
+  if (run.parent_id) rows.push_back({"parent", "goes on from run " + std::to_string(*run.parent_id)});
   if (!run.message.empty()) rows.push_back({"message", printable(run.message)});
   if (facts.dropped_rows > 0) rows.push_back({"dropped", std::to_string(facts.dropped_rows) + " rows could not be kept"});
   return rows;
@@ -152,8 +167,9 @@ std::string facts_text(const RunFacts& facts) {
   Rows head = head_rows(facts);
   const Rows steps = step_rows(facts);
   head.insert(head.end(), steps.begin(), steps.end());
-  return table_text(head) + section("ranks", rank_rows(facts)) + speed_text(facts.speed) + section("datasets", dataset_rows(facts)) + section("metrics", metric_rows(facts)) +
-         section("settings", setting_rows(facts)) + section("environment", environment_rows(facts)) + section("events", event_rows(facts));
+  return table_text(head) + section("ranks", rank_rows(facts)) + section("datasets", dataset_rows(facts)) +
+         section("metrics", metric_rows(facts)) + section("checkpoints", checkpoint_rows(facts)) + section("settings", setting_rows(facts)) +
+         section("environment", environment_rows(facts)) + section("events", event_rows(facts));
 }
 
 }  // namespace samerun::cli
