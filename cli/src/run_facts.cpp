@@ -38,6 +38,7 @@ RunFacts gather_facts(const recorder::Reader& reader, std::int64_t id) {
   facts.datasets = reader.datasets(id);
   facts.events = reader.events(id);
   facts.dropped_rows = reader.dropped_rows(id);
+  facts.speed = read_speed(reader, facts.run);
   for (const recorder::MetricRow& row : reader.metrics(id)) facts.metrics[{row.metric.name, row.metric.purpose}] = row.metric;
   for (const recorder::CheckpointRow& row : reader.checkpoints(id)) take_checkpoint(facts, row.checkpoint);
   for (const recorder::StepRow& row : reader.steps(id)) {

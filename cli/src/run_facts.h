@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "samerun/recorder/reader.h"
+#include "speed.h"
 
 namespace samerun::cli {
 
@@ -32,6 +33,7 @@ struct RunFacts {
   std::optional<Batch> batch;
   std::optional<Step> last_step;
   std::int64_t dropped_rows = 0;
+  RunSpeed speed;
 };
 
 /// Throws kConfig when the record has no such run.

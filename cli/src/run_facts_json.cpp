@@ -152,6 +152,36 @@ Json events_json(const RunFacts& facts) {
   return json;
 }
 
+Json spread_json(const profiler::Spread& ms) {
+  return {{"p5", ms.p5}, {"median", ms.median}, {"p95", ms.p95}};
+}
+
+Json phases_json(const RunFacts& facts) {
+  if (!facts.speed.steps) return nullptr;
+  const profiler::StepProfile& steps = *facts.speed.steps;
+  Json json{{"steps", steps.wall_ms.size()},
+            {"warmup_steps", steps.warmup_steps},
+            {"samples_per_step", steps.samples_per_step},
+            {"samples_per_s", steps.samples_per_s},
+            {"load_balance", steps.load_balance},
+            {"step_ms", spread_json(steps.step_ms)},
+            {"mean_ms", steps.mean_ms}};
+  for (std::size_t part = 0; part < profiler::kParts.size(); ++part) {
+    Json entry{{"name", profiler::kParts[part].name}, {"slowest_rank_ms", spread_json(steps.slowest_ms[part])}};
+    entry["mean_ms"] = steps.mean_parts_ms[part];
+    json["parts"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+Json run_phases_json(const RunFacts& facts) {
+  Json json = Json::array();
+  for (const RankParts& rank : facts.speed.ranks) {
+    for (const RunPhase& part : rank.parts) json.push_back({{"rank", rank.rank}, {"name", part.name}, {"ns", part.ns}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string facts_json(const RunFacts& facts) {
@@ -160,6 +190,8 @@ std::string facts_json(const RunFacts& facts) {
   json["ranks"] = ranks_json(facts);
   json["exits"] = exits_json(facts);
   json["steps"] = steps_json(facts);
+  json["phases"] = phases_json(facts);
+  json["run_phases"] = run_phases_json(facts);
   json["datasets"] = datasets_json(facts);
   json["metrics"] = metrics_json(facts);
   json["checkpoints"] = checkpoints_json(facts);

@@ -167,7 +167,7 @@ std::string facts_text(const RunFacts& facts) {
   Rows head = head_rows(facts);
   const Rows steps = step_rows(facts);
   head.insert(head.end(), steps.begin(), steps.end());
-  return table_text(head) + section("ranks", rank_rows(facts)) + section("datasets", dataset_rows(facts)) +
+  return table_text(head) + section("ranks", rank_rows(facts)) + speed_text(facts.speed) + section("datasets", dataset_rows(facts)) +
          section("metrics", metric_rows(facts)) + section("checkpoints", checkpoint_rows(facts)) + section("settings", setting_rows(facts)) +
          section("environment", environment_rows(facts)) + section("events", event_rows(facts));
 }
