@@ -160,6 +160,12 @@ TEST_F(MetricsTest, AnotherOrderOfTheSumIsRounding) {
 
 TEST_F(MetricsTest, AFunctionOfTheProgramThatMakesAnotherValueOfEqualRowsIsFound) {
   FakePair pair = clean_pair();
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    pair.candidate.each_step(step, [&](Step& row, int) {  // whether or not the states are equal
+      change_bits(row.root_after);
+      if (step > 0) change_bits(row.root_before);
+    });
+  }
   pair.candidate.each_value("auc", [](Metric& row) { row.value *= 1 + 0x1p-52; });
   EXPECT_TRUE(found(judge(pair), "metrics", "metric", "auc", 3));
 }
@@ -265,9 +271,27 @@ TEST_F(MetricsTest, AMetricThatOneRunAloneHasIsFound) {
   EXPECT_TRUE(found(judge(pair), "metrics", "metric", "f1", 6));
 }
 
+TEST_F(MetricsTest, RowsWithoutAValueAreFound) {
+  FakePair pair = clean_pair();
+  all_runs(pair, [](FakeRun& run) { std::erase_if(run.rank(0).metrics, [](const Metric& row) { return row.name == "f1" && row.pass == 1; }); });
+  const Report report = judge(pair);
+  EXPECT_TRUE(found(report, "metrics", "metric", "f1", 6));
+  EXPECT_TRUE(says(report, "has rows of samples and no value"));
+}
+
+TEST_F(MetricsTest, WhatOneRunAloneLogsIsSaidAndNotCondemned) {
+  FakePair pair = clean_pair();
+  for (FakeRun* run : pair.candidates()) std::erase_if(run->rank(0).metrics, [](const Metric& row) { return row.rule == "logged"; });
+  const Report report = judge(pair);
+  EXPECT_TRUE(same(report));
+  EXPECT_NE(summary(report).find("NOT JUDGED: validation (logged by the reference only)"), std::string::npos) << summary(report);
+}
+
 TEST_F(MetricsTest, WhatIsLoggedForEachBatchIsNotComparedWithAReplay) {
   FakePair pair = clean_pair();
-  for (FakeRun* run : {&pair.reference, &pair.reference64}) {
+  std::vector<FakeRun*> replays = {&pair.reference, &pair.reference64};
+  for (auto& rerun : pair.reruns) replays.push_back(&rerun);
+  for (FakeRun* run : replays) {
     auto& rows = run->rank(0).metrics;
     const auto before = rows;
     for (Metric row : before) {
