@@ -21,7 +21,9 @@ namespace fs = std::filesystem;
 namespace {
 
 verify::MeanStep mean_step(const std::string& name, const profiler::StepProfile& profile) {
-  verify::MeanStep mean{name, static_cast<std::int64_t>(profile.wall_ms.size()) * profile.ranks, profile.mean_ms, {}};
+  const std::string over = std::to_string(profile.wall_ms.size()) + " steps of " + std::to_string(profile.ranks) +
+                           (profile.ranks == 1 ? " rank" : " ranks") + ", after " + std::to_string(profile.warmup_steps) + " to warm up";
+  verify::MeanStep mean{name, over, profile.mean_ms, {}};
   for (std::size_t i = 0; i < profiler::kParts.size(); ++i) mean.parts.emplace_back(profiler::kParts[i].name, profile.mean_parts_ms[i]);
   return mean;
 }

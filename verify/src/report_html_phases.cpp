@@ -47,8 +47,7 @@ Html phases_section(const ReportFacts& facts) {
   Html inside;
   if (!facts.phases.empty()) {
     std::string note = "The mean step";
-    for (const MeanStep& run : facts.phases)
-      note += std::string(&run == &facts.phases.front() ? ": " : "; ") + run.run + " over " + std::to_string(run.rows) + " steps of ranks";
+    for (const MeanStep& run : facts.phases) note += (&run == &facts.phases.front() ? ": " : "; ") + run.run + ", " + run.over;
     inside += html::element("p", "", html::text(note + ".")) +
               html::element("div", "wide", plot("phases", "Parts of the mean step, candidate and reference")) + table(facts);
   }

@@ -63,8 +63,8 @@ ReportFacts facts() {
   facts.settings = {{"world_size", "4 (environment)", "1 (environment)"}, {"backend", "gloo (default)", std::nullopt}};
   facts.environment = {{"cpu.model", "A CPU", "A CPU"}, {"libtorch", "2.15.0", "2.15.0"}};
   facts.losses = {{"candidate", {0, 1, 2}, {2.3, 2.2, 2.0}}, {"reference", {0, 1, 2}, {2.3, 2.2, 2.0}}};
-  facts.phases = {{"candidate", 40, 10, {{"data wait", 1}, {"compute", 7}, {"exposed communication", 1.5}, {"other", 0.5}}},
-                  {"reference", 10, 31, {{"data wait", 2}, {"compute", 28.5}, {"exposed communication", 0}, {"other", 0.5}}}};
+  facts.phases = {{"candidate", "10 steps of 4 ranks", 10, {{"data wait", 1}, {"compute", 7}, {"exposed communication", 1.5}, {"other", 0.5}}},
+                  {"reference", "10 steps of 1 rank", 31, {{"data wait", 2}, {"compute", 28.5}, {"exposed communication", 0}, {"other", 0.5}}}};
   facts.scaling = "speed       made up; efficiency 0.78\n            and one more line\n";
   facts.reproduce = {{"Train again and judge.", "samerun pair -n 4 -- ./train"}};
   return facts;

@@ -178,9 +178,11 @@ TEST(ReportHtmlTextTest, WhatIsNotFiniteLeavesTheDataValid) {
 
 TEST(ReportHtmlTextTest, PhasesStandInATableWithTheirSharesOfTheStep) {
   ReportFacts facts;
-  facts.phases = {{"candidate", 8, 10, {{"compute", 7.5}, {"other", 2.5}}}, {"reference", 4, 20, {{"compute", 20}}}};
+  facts.phases = {{"candidate", "4 steps of 2 ranks", 10, {{"compute", 7.5}, {"other", 2.5}}},
+                  {"reference", "4 steps of 1 rank", 20, {{"compute", 20}}}};
   const std::string html = to_html({}, facts);
   EXPECT_NE(html.find("7.5 (75 %)"), std::string::npos);
+  EXPECT_NE(html.find("candidate, 4 steps of 2 ranks; reference, 4 steps of 1 rank."), std::string::npos);
   EXPECT_NE(html.find("whole step"), std::string::npos);
   EXPECT_EQ(to_html({}, {}).find("Where the time went"), std::string::npos);
 }

@@ -20,7 +20,7 @@ struct TwoValues {
 /// One run's mean step, over all its steps and ranks.
 struct MeanStep {
   std::string run;                                    ///< "candidate", "reference".
-  std::int64_t rows = 0;                              ///< Steps times ranks.
+  std::string over;                                   ///< "14 steps of 4 ranks, after 4 to warm up".
   double wall_ms = 0;                                 ///< The parts sum to it.
   std::vector<std::pair<std::string, double>> parts;  ///< Milliseconds by name, in the order of a step.
 };
