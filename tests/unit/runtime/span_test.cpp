@@ -32,9 +32,11 @@ class SpanClockTest : public testing::Test {
     for (int i = 0; i < 1000; ++i) counter = counter + 1;
   }
   void TearDown() override {
-    for (std::size_t i = 0; i < keeper_->spans.size(); ++i) {
-      EXPECT_GT(keeper_->spans[i].end_ns, keeper_->spans[i].begin_ns);
-      if (i > 0) EXPECT_GE(keeper_->spans[i].begin_ns, keeper_->spans[i - 1].end_ns);
+    std::int64_t last_ns = 0;
+    for (const auto& span : keeper_->spans) {
+      EXPECT_GE(span.begin_ns, last_ns);
+      EXPECT_GT(span.end_ns, span.begin_ns);
+      last_ns = span.end_ns;
     }
   }
 

@@ -38,6 +38,11 @@ TEST(ReportTest, TextFitsFortyLinesOfEightyColumnsWhateverTheFindingsHold) {
   EXPECT_LE(count, 40U);
 }
 
+TEST(ReportTest, TextLeavesRoomWhereAskedTo) {
+  const std::string text = to_text(crowded_report(), false, 34);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 34);
+}
+
 TEST(ReportTest, TextCountsWhatItLeavesOutAndKeepsWhatWasNotExercised) {
   const std::string text = to_text(crowded_report());
   EXPECT_NE(text.find("more\n"), std::string::npos) << text;
