@@ -219,7 +219,8 @@ void Engine::observe_local(const std::vector<at::Tensor>& running, const MicroBa
   }
 }
 
-void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool training, const std::string& purpose, std::int64_t pass_epoch) {
+void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool training, const std::string& purpose, std::int64_t pass_epoch,
+                               std::int64_t pass) {
   statistics_.abandon();
   evaluation = {};
   auto& batch = training ? current : evaluation;
@@ -228,8 +229,10 @@ void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool trainin
   batch.training = training;
   batch.rows = rows;
   batch.real = slot.batch.real;
+  batch.purpose = purpose;
+  batch.epoch = pass_epoch;
+  batch.pass = pass;
   batch.slot = slot;
-  batch.slot.batch.ids.clear();  // the loader's record has them
   if (training) {
     current.last = slot.last;
     if (seams.window_end)

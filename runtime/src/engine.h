@@ -10,6 +10,7 @@
 #include "communicator.h"
 #include "launch_environment.h"
 #include "locked.h"
+#include "metric_store.h"
 #include "reducer.h"
 #include "running_statistics.h"
 #include "samerun/core/event.h"
@@ -31,6 +32,8 @@ struct CurrentBatch {
   bool last = false;      ///< Ends its window.
   std::int64_t rows = 0;  ///< Rows of data, padding included.
   std::int64_t real = 0;
+  std::string purpose;               ///< Of its loader.
+  std::int64_t epoch = 0, pass = 0;  ///< Of the pass over its loader.
   Slot slot;
 };
 
@@ -81,6 +84,7 @@ class Engine {
   bool last_step_skipped = false;
   std::int64_t steps_per_epoch = 0;
   SpanClock spans;
+  MetricStore metrics;
 
   // Model and optimizer, after prepare().
   void prepare(std::shared_ptr<torch::nn::Module> module, torch::optim::Optimizer& optimizer);
@@ -95,7 +99,7 @@ class Engine {
   void abandon_window();     ///< The loop left its loader inside a window: nothing of it stays.
   bool at_window_end() const { return current.valid && current.training && current.last; }
 
-  void batch_handed_over(const Slot& slot, std::int64_t rows, bool training, const std::string& purpose, std::int64_t pass_epoch);
+  void batch_handed_over(const Slot& slot, std::int64_t rows, bool training, const std::string& purpose, std::int64_t pass_epoch, std::int64_t pass);
 
  private:
   void announce();

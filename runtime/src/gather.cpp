@@ -1,3 +1,5 @@
+#include "gather.h"
+
 #include <torch/types.h>
 
 #include "engine.h"
@@ -13,12 +15,19 @@ std::string shape_word(const at::Tensor& tensor, std::int64_t from) {
   return text + "]";
 }
 
-/// Rows of every rank in rank order. Ranks may have different numbers of rows: each pads to the most, and pads are cut.
 at::Tensor gather_rows(detail::Communicator& communicator, const at::Tensor& tensor) {
   const torch::NoGradGuard guard;
   const auto rows = (tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor).detach().contiguous();
   if (communicator.world_size() == 1) return rows.clone();
   detail::require_agreement(communicator, "the tensors given to gather()", {"dtype and trailing shape=" + shape_word(rows, 1)});
+  return at::cat(detail::gather_ragged(communicator, rows), 0);
+}
+
+}  // namespace
+
+/// Ranks may have different numbers of rows: each pads to the most, and pads are cut.
+std::vector<at::Tensor> detail::gather_ragged(Communicator& communicator, const at::Tensor& rows) {
+  if (communicator.world_size() == 1) return {rows};
   auto count = at::full({1}, rows.size(0), at::kLong);
   const auto counts = communicator.all_gather(count);
   std::int64_t most = 0;
@@ -30,10 +39,8 @@ at::Tensor gather_rows(detail::Communicator& communicator, const at::Tensor& ten
   const auto gathered = communicator.all_gather(padded);
   std::vector<at::Tensor> parts;
   for (std::size_t r = 0; r < gathered.size(); ++r) parts.push_back(gathered[r].narrow(0, 0, counts[r].item<std::int64_t>()));
-  return at::cat(parts, 0);
+  return parts;
 }
-
-}  // namespace
 
 at::Tensor Accelerator::gather(const at::Tensor& tensor) {
   const detail::SpanTimer timer(engine_->spans, engine_->spans.collective());

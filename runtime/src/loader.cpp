@@ -170,7 +170,7 @@ void LoaderImpl::hand_over(const Slot& slot, Fetched fetched) {
     const SpanTimer timer(engine_.spans, SpanKind::kRecording);
     emit_shard(slot, fetched.contents);
   }
-  engine_.batch_handed_over(slot, static_cast<std::int64_t>(slot.batch.ids.size()), options_.training, options_.purpose, epoch_);
+  engine_.batch_handed_over(slot, static_cast<std::int64_t>(slot.batch.ids.size()), options_.training, options_.purpose, epoch_, pass_);
 }
 
 void LoaderImpl::emit_shard(const Slot& slot, const Digest& contents) const {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "communicator.h"
@@ -45,6 +46,16 @@ struct ClipContext {
   int world_size = 1;
 };
 
+struct MetricRows;
+
+struct MetricContext {
+  std::string name;
+  std::string rule;  ///< MetricRule's word.
+  std::int64_t columns = 1;
+  int rank = 0;
+  int world_size = 1;
+};
+
 /// The points where a test puts a fault between the runtime's parts. All are empty in the product: each costs one test
 /// of a null function. They see what the product sees and replace what it would have done.
 struct Seams {
@@ -69,6 +80,8 @@ struct Seams {
   std::function<void(const std::function<void()>& step, std::int64_t number, int rank)> optimizer_step;
   /// How many times the scheduler advances for this call.
   std::function<int(bool sync, int world_size)> scheduler_steps;
+  /// May change the rows that a metric is computed from, of each rank in rank order, or give the metric itself.
+  std::function<std::optional<double>(std::vector<MetricRows>& by_rank, const MetricContext&)> metric;
 };
 
 /// Set by a test program before main(); null in the product.
