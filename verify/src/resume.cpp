@@ -167,6 +167,8 @@ class ResumeJudge {
                       "the resumed run makes step " + std::to_string(step.step) + " again on rank " + std::to_string(rank)},
                      "again");
     }
+    if (!record_.straight.whole_record())
+      findings.inconclusive(at::kSteps, {}, record_.end(), "the record of " + run_name(record_.straight) + " has holes");
     if (!point.resumed->run.complete) findings.inconclusive(at::kSteps, {}, record_.end(), failure(*point.resumed));
     steps_ += counts.steps;
     return findings.finish("steps " + std::to_string(point.steps) + " to " + std::to_string(record_.end() - 1) + ": " +

@@ -88,6 +88,9 @@ FakeRun resumed_run(const FakeRun& straight, const Point& point, std::size_t num
       if (row.step == point.steps && left_out < point.rounds) return ++left_out == 0;
       return row.step >= point.steps;
     });
+    std::int64_t first_pass = kSteps;
+    for (const Shard& row : rank.shards) first_pass = std::min(first_pass, row.step < 0 ? row.pass : kSteps);
+    for (Shard& row : rank.shards) row.pass -= row.step < 0 ? first_pass : 0;
   }
   add_leaves(run, point, "loaded");
   return run;
@@ -331,6 +334,16 @@ TEST_F(ResumeTest, AResumedRunThatLacksRowsIsInconclusive) {
   for (FakeRank& rank : check.resumed[0].ranks) keep_if(rank.steps, [](const Step& row) { return row.step < 4; });
   const Report report = judge_check(check);
   EXPECT_EQ(report.verdict, Verdict::kInconclusive) << all_evidence(report);
+}
+
+TEST_F(ResumeTest, ARunThatDidNotEndWellIsInconclusiveThoughItsRowsAreThere) {
+  FakeCheck resumed = clean_check(), straight = clean_check();
+  resumed.resumed[0].says_bye = false;
+  EXPECT_EQ(judge_check(resumed).verdict, Verdict::kInconclusive);
+  TearDown();
+  SetUp();
+  straight.straight.says_bye = false;
+  EXPECT_EQ(judge_check(straight).verdict, Verdict::kInconclusive);
 }
 
 TEST_F(ResumeTest, AStepThatIsNotMadeIsDifferent) {
