@@ -13,10 +13,13 @@ std::int64_t steps_made(const RunData& run) {
   return run.steps.empty() ? 0 : run.steps.back().step.step + 1;
 }
 
-/// Training batches that rank 0 was handed before optimizer step `step`.
-std::int64_t batches_before(const RunData& run, std::int64_t step) {
-  return std::count_if(run.shards.begin(), run.shards.end(),
-                       [step](const auto& row) { return row.rank == 0 && row.shard.step >= 0 && row.shard.step < step; });
+/// Batches of the window under way that rank 0 had been handed where the run was saved. The position counts micro-batches by
+/// whole windows; its batch is the last one handed over.
+std::int64_t rounds_done(const RunData& run, const Position& saved) {
+  return std::count_if(run.shards.begin(), run.shards.end(), [&saved](const auto& row) {
+    const Shard& shard = row.shard;
+    return row.rank == 0 && shard.step == saved.optimizer_step && shard.epoch == saved.epoch && shard.global_batch <= saved.batch_index;
+  });
 }
 
 void read_point(const recorder::Reader& reader, ResumePoint& point) {
@@ -25,7 +28,7 @@ void read_point(const recorder::Reader& reader, ResumePoint& point) {
     for (const auto& row : reader.checkpoints(point.saving->id())) {
       if (row.rank != 0) continue;
       point.steps = row.checkpoint.position.optimizer_step;
-      point.rounds = std::max<std::int64_t>(0, row.checkpoint.position.micro_step - batches_before(*point.saving, point.steps));
+      point.rounds = rounds_done(*point.saving, row.checkpoint.position);
     }
     for (const auto& row : reader.state_leaves(point.saving->id())) {
       if (row.leaf.moment == "saved" && row.leaf.step == point.steps) point.saved[{row.rank, row.leaf.path}] = row.leaf.digest;

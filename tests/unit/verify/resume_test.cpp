@@ -57,8 +57,12 @@ FakeRun saving_run(const FakeRun& straight, const Point& point, std::size_t numb
   for (FakeRank& rank : run.ranks) {
     CheckpointCommitted checkpoint;
     checkpoint.position.optimizer_step = point.steps;
-    checkpoint.position.micro_step = point.rounds + std::count_if(rank.shards.begin(), rank.shards.end(),
-                                                                  [&](const Shard& shard) { return shard.step >= 0 && shard.step < point.steps; });
+    std::int64_t left = point.rounds;
+    for (const Shard& shard : rank.shards) {
+      if (shard.step < 0 || shard.step > point.steps || (shard.step == point.steps && left-- <= 0)) continue;
+      checkpoint.position.epoch = shard.epoch;
+      checkpoint.position.batch_index = shard.global_batch;
+    }
     checkpoint.path = "/checkpoints/save-at";
     rank.checkpoints.push_back(checkpoint);
     keep_if(rank.steps, [&](const Step& row) { return row.step < killed; });
