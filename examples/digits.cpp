@@ -104,6 +104,7 @@ void train(int argc, char** argv) {
   const auto total_steps = arguments.epochs * train_loader.steps();
   auto schedule = samerun::linear_warmup_decay(optimizer, std::min<std::int64_t>(10, total_steps / 4), total_steps);
   auto [net, opt, sched] = accelerator.prepare(model, optimizer, schedule);  // samerun
+  if (accelerator.resuming()) accelerator.load_state();                      // samerun
 
   for (auto epoch : accelerator.epochs(arguments.epochs)) {
     net->train();
@@ -132,6 +133,7 @@ void train(int argc, char** argv) {
     std::snprintf(line, sizeof line, "epoch %2lld  test accuracy %.4f  (%lld of %lld)", static_cast<long long>(epoch) + 1, accuracy,
                   static_cast<long long>(right), static_cast<long long>(rows));
     accelerator.print(line);
+    accelerator.save_state();  // samerun
   }
 }
 

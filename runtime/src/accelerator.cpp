@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <iostream>
+#include <utility>
 
 #include "engine.h"
 #include "loader_impl.h"
@@ -67,11 +68,25 @@ void Accelerator::log(const std::vector<std::pair<std::string, double>>& values)
   }
 }
 
+bool Accelerator::resuming() const {
+  return engine_->resuming();
+}
+std::string Accelerator::save_state(const std::string& name) {
+  return engine_->save_state(name);
+}
+void Accelerator::load_state(const std::string& folder) {
+  engine_->load_state(folder);
+}
+void Accelerator::register_for_checkpointing(const std::string& name, Stateful& object) {
+  engine_->register_state(name, object);
+}
+
 Window::~Window() = default;
 
 Epochs::Iterator& Epochs::Iterator::operator++() {
   ++epoch_;
   engine_->epoch = epoch_;
+  engine_->epoch_trained = false;
   return *this;
 }
 bool Epochs::Iterator::operator!=(const Iterator& end) const {
@@ -80,8 +95,9 @@ bool Epochs::Iterator::operator!=(const Iterator& end) const {
 
 Epochs::Iterator Epochs::begin() const {
   engine_->epochs_in_use = true;
-  engine_->epoch = 0;
-  return Iterator(engine_, 0);
+  engine_->epoch = std::exchange(engine_->first_epoch, 0);  // a later call counts from 0 again
+  engine_->epoch_trained = false;
+  return Iterator(engine_, engine_->epoch);
 }
 Epochs::Iterator Epochs::end() const {
   return Iterator(engine_, count_);

@@ -20,15 +20,10 @@ class C10dReducer final : public GradientReducer {
       : model_(model), communicator_(std::move(communicator)), options_(options), seams_(seams), observe_(std::move(observe)) {
     const auto parameters = model_.parameter_tensors();
     for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i].unsafeGetTensorImpl()] = i;
-    const std::vector<bool> sparse(parameters.size(), false);
-    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
-        parameters, {static_cast<std::size_t>(kFirstBucketBytes), static_cast<std::size_t>(options.bucket_bytes)}, sparse));
+    auto buckets = buckets_of(parameters, {});
     std::reverse(buckets.begin(), buckets.end());  // backward reaches the last layers first
-    reducer_ =
-        std::make_unique<c10d::Reducer>(parameters, std::move(buckets), communicator_->group(), sparse, options.bucket_bytes, options.find_unused,
-                                        /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{}, kFirstBucketBytes, false,
-                                        false, std::vector<std::int64_t>{});
-    reducer_->register_comm_hook(std::make_unique<Hook>(*this));
+    make_reducer(std::move(buckets));
+    watch_ready_order();
   }
 
   void backward(const at::Tensor& loss, const MicroBatch& micro) override {
@@ -40,13 +35,42 @@ class C10dReducer final : public GradientReducer {
     }
     reducer_->rebuild_buckets();
     arm(micro);
+    if (watching_) ready_order_.clear();
     reducer_->prepare_for_backward(options_.find_unused ? std::vector<at::Tensor>{loss} : std::vector<at::Tensor>{});
     loss.backward();
     require_all_parameters();
+    end_watch();
     if (micro.locked && observe_) observe_(local_, micro);
   }
 
   void reset() override { model_.reset_gradients(); }
+
+  std::vector<std::vector<at::Tensor>> running() const override { return {model_.gradients()}; }
+
+  void set_running(std::vector<std::vector<at::Tensor>> values) override {
+    const auto& parameters = model_.parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) at::Tensor(parameters[i].tensor).mutable_grad() = values.at(0).at(i);
+  }
+
+  /// Rank 0's, as c10d has it.
+  std::vector<std::int64_t> ready_order() override {
+    if (options_.find_unused) return {};  // the buckets stay as they are
+    const auto count = static_cast<std::int64_t>(model_.parameters().size());
+    auto order = at::full({count}, -1, at::kLong);
+    if (!watching_) order = at::tensor(ready_order_, at::kLong);
+    communicator_->broadcast(order, 0);
+    if (order[0].item<std::int64_t>() < 0) return {};
+    return {order.data_ptr<std::int64_t>(), order.data_ptr<std::int64_t>() + count};
+  }
+
+  void set_ready_order(const std::vector<std::int64_t>& order) override {
+    std::vector<at::Tensor> ordered;
+    for (const auto index : order) ordered.push_back(model_.parameters().at(static_cast<std::size_t>(index)).tensor);
+    reducer_.reset();  // it takes its hooks off the parameters before the next one puts its own on
+    make_reducer(buckets_of(ordered, order));
+    end_watch();
+    ready_order_ = order;
+  }
 
  private:
   class Hook final : public c10d::CommHookInterface {
@@ -58,6 +82,37 @@ class C10dReducer final : public GradientReducer {
    private:
     C10dReducer& owner_;
   };
+
+  std::vector<std::vector<std::size_t>> buckets_of(const std::vector<at::Tensor>& parameters, const std::vector<std::int64_t>& indices) const {
+    return std::get<0>(c10d::compute_bucket_assignment_by_size(
+        parameters, {static_cast<std::size_t>(kFirstBucketBytes), static_cast<std::size_t>(options_.bucket_bytes)},
+        std::vector<bool>(parameters.size(), false), indices));
+  }
+
+  void make_reducer(std::vector<std::vector<std::size_t>> buckets) {
+    const auto parameters = model_.parameter_tensors();
+    reducer_ = std::make_unique<c10d::Reducer>(parameters, std::move(buckets), communicator_->group(), std::vector<bool>(parameters.size(), false),
+                                               options_.bucket_bytes, options_.find_unused,
+                                               /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{}, kFirstBucketBytes,
+                                               false, false, std::vector<std::int64_t>{});
+    reducer_->register_comm_hook(std::make_unique<Hook>(*this));
+  }
+
+  /// c10d cuts its buckets anew after the first reduction, by the order in which gradients became ready in it, and does not tell it.
+  void watch_ready_order() {
+    watching_ = !options_.find_unused;
+    if (!watching_) return;
+    const auto parameters = model_.parameter_tensors();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      watchers_.push_back(parameters[i].register_hook([this, i](const at::Tensor&) { ready_order_.push_back(static_cast<std::int64_t>(i)); }));
+  }
+
+  void end_watch() {
+    if (!watching_) return;
+    watching_ = false;
+    for (std::size_t i = 0; i < watchers_.size(); ++i) model_.parameters()[i].tensor.remove_hook(watchers_[i]);
+    watchers_.clear();
+  }
 
   void arm(const MicroBatch& micro) {
     locked_ = micro.locked;
@@ -135,7 +190,10 @@ class C10dReducer final : public GradientReducer {
   std::unordered_map<const void*, std::size_t> index_of_;
   std::unique_ptr<c10d::Reducer> reducer_;
   bool locked_ = false;
-  bool waiting_ = false;  ///< Nothing is left to compute in this backward pass.
+  bool waiting_ = false;   ///< Nothing is left to compute in this backward pass.
+  bool watching_ = false;  ///< No reduction is done yet.
+  std::vector<unsigned> watchers_;
+  std::vector<std::int64_t> ready_order_;  ///< Indices of parameters, once a reduction is done.
   std::vector<bool> reached_;
   std::vector<at::Tensor> local_;
   std::vector<const void*> before_;  ///< Where the gradients stood as the reducer was armed.

@@ -31,13 +31,6 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-/// Digest of the program file: two ranks with different builds are not one experiment.
-std::string program_id() {
-  std::ifstream in("/proc/self/exe", std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  return to_hex(digest_text(bytes));
-}
-
 std::string yes_no(bool value) {
   return value ? "true" : "false";
 }
@@ -124,7 +117,7 @@ void Engine::warn(const std::string& kind, const std::string& text) {
 }
 
 void Engine::announce() {
-  const auto id = program_id();
+  const auto& id = program_id();
   const std::vector<std::string> agreed{"program=" + id,
                                         "bucket_bytes=" + std::to_string(options.bucket_bytes.value()),
                                         "find_unused_parameters=" + yes_no(options.find_unused_parameters.value()),
@@ -149,10 +142,22 @@ void Engine::announce() {
   emit_setting("timeout_s", std::to_string(options.timeout_s.value()), options.timeout_s.origin());
   emit_setting("bucket_bytes", std::to_string(options.bucket_bytes.value()), options.bucket_bytes.origin());
   emit_setting("find_unused_parameters", yes_no(options.find_unused_parameters.value()), options.find_unused_parameters.origin());
+  emit_setting("checkpoint_dir", options.checkpoint_dir.value(), options.checkpoint_dir.origin());
+  emit_setting("total_limit", std::to_string(options.total_limit.value()), options.total_limit.origin());
   emit_setting("threads", std::to_string(at::get_num_threads()), launch.threads ? Origin::kEnvironment : Origin::kDefault);
   observers().on_environment({"libtorch", TORCH_VERSION, "torch/version.h", ""});
   observers().on_environment({"cpu_capability", at::get_cpu_capability(), "libtorch", ""});
   observers().on_environment({"mkl", yes_no(at::hasMKL()), "libtorch", ""});
+}
+
+/// Digest of the program file: two ranks with different builds are not one experiment.
+const std::string& Engine::program_id() {
+  if (program_id_.empty()) {
+    std::ifstream in("/proc/self/exe", std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    program_id_ = to_hex(digest_text(bytes));
+  }
+  return program_id_;
 }
 
 void Engine::prepare(std::shared_ptr<torch::nn::Module> module, torch::optim::Optimizer& optimizer) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,15 +11,18 @@
 #include "communicator.h"
 #include "launch_environment.h"
 #include "locked.h"
+#include "manifest.h"
 #include "metric_store.h"
 #include "reducer.h"
 #include "running_statistics.h"
 #include "samerun/core/event.h"
+#include "samerun/runtime/checkpoint.h"
 #include "samerun/runtime/loader.h"
 #include "samerun/runtime/options.h"
 #include "schedule.h"
 #include "seams.h"
 #include "span.h"
+#include "state_tree.h"
 #include "trainable.h"
 
 namespace samerun::detail {
@@ -47,6 +51,16 @@ struct WindowState {
   bool reduced = false;           ///< The last backward() was done; gradients are final.
   bool drew_random = false;
   double norm = -1, clip_max = -1, clip_factor = 1;
+};
+
+/// How far one loader has come: what a checkpoint keeps of it.
+struct LoaderProgress {
+  std::string name;  ///< Its purpose; "train#2" for a second loader of that purpose.
+  std::string plan;  ///< Its options, as text: a position means something in this plan only.
+  bool training = false;
+  std::int64_t pass = 0;     ///< Passes that came to their end.
+  std::int64_t cursor = -1;  ///< Batches done in the training pass under way; -1 where there is none.
+  bool resumed = false;      ///< The next pass goes on at `cursor`.
 };
 
 /// What stands behind an Accelerator and its handles: one object a process, shared by reference.
@@ -86,6 +100,19 @@ class Engine {
   SpanClock spans;
   MetricStore metrics;
 
+  // Checkpoints (engine_checkpoint.cpp).
+  bool resuming() const { return !mode.resume_from.empty(); }
+  std::string save_state(const std::string& name);
+  void load_state(const std::string& folder);
+  void register_state(const std::string& name, Stateful& object);
+  std::shared_ptr<LoaderProgress> add_loader(LoaderProgress loader);
+  void adopt_schedule(std::function<void()> advance) { schedule_ = std::move(advance); }
+  void advance_schedule();
+  void start_training_pass(LoaderProgress& loader);  ///< Throws kConfig where load_state() is still to come.
+  void between_batches();                            ///< A training loader is about to hand over a batch, or to end.
+  std::int64_t first_epoch = 0;                      ///< Where epochs() starts.
+  bool epoch_trained = false;                        ///< A training pass of this epoch came to its end.
+
   // Model and optimizer, after prepare().
   void prepare(std::shared_ptr<torch::nn::Module> module, torch::optim::Optimizer& optimizer);
   bool prepared() const { return optimizer_ != nullptr; }
@@ -103,6 +130,7 @@ class Engine {
 
  private:
   void announce();
+  const std::string& program_id();
   void broadcast_model();
   void build_reducer();
   void capture_initial();
@@ -120,6 +148,20 @@ class Engine {
   void note_whole_reference();
   void begin_window();
   void check_stop();
+  void check_kill();
+  StateTree capture_state();
+  void capture_window(StateTree& tree) const;
+  void capture_objects(StateTree& tree) const;
+  void apply_state(const StateTree& tree);
+  void apply_window(const StateTree& tree);
+  void apply_objects(const StateTree& tree);
+  void check_state(const Manifest& manifest, const StateTree& tree) const;
+  void check_model(const Manifest& manifest, const StateTree& tree) const;
+  void check_point(bool by_itself) const;
+  void poison();
+  std::string write_state(const std::string& name);
+  std::string find_checkpoint(const std::string& folder);
+  void emit_leaves(const char* moment, const LeafDigests& leaves) const;
   void fail(const std::string& text);
   static void on_terminate();
 
@@ -142,6 +184,13 @@ class Engine {
   std::vector<TensorTrace> raw_traces_;
   std::vector<at::Tensor> before_;  ///< Parameters before the step under way.
   StepCapture capture_;             ///< Full tensors of a locked step.
+  std::function<void()> schedule_;
+  std::int64_t schedule_steps_ = 0;
+  std::vector<std::shared_ptr<LoaderProgress>> loaders_;
+  std::vector<std::pair<std::string, Stateful*>> objects_;
+  std::string program_id_;
+  bool loaded_ = false;
+  bool saved_at_ = false;  ///< The save that mode.save_at asks for is done.
   std::uint64_t random_before_ = 0;
   bool warned_random_ = false;
   bool ended_ = false;

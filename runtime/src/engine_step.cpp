@@ -256,6 +256,7 @@ void Engine::finish_step() {
   if (recording()) record_step(step);
   window = {};
   check_stop();
+  check_kill();
 }
 
 /// Update, state and the step's own row.

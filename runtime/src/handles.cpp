@@ -51,7 +51,9 @@ LrSchedule linear_warmup_decay(torch::optim::Optimizer& optimizer, std::int64_t 
   });
 }
 
-Scheduler::Scheduler(detail::Engine* engine, std::function<void()> advance) : engine_(engine), advance_(std::move(advance)) {}
+Scheduler::Scheduler(detail::Engine* engine, std::function<void()> advance) : engine_(engine) {
+  engine_->adopt_schedule(std::move(advance));
+}
 
 void Scheduler::step() {
   const bool sync = engine_->at_window_end();
@@ -59,7 +61,7 @@ void Scheduler::step() {
   if (engine_->seams.scheduler_steps) times = engine_->seams.scheduler_steps(sync, engine_->plan_world());
   if (times == 0) return;
   const detail::SpanTimer timer(engine_->spans, SpanKind::kOptimizer);
-  for (int i = 0; i < times; ++i) advance_();
+  for (int i = 0; i < times; ++i) engine_->advance_schedule();
 }
 
 }  // namespace samerun

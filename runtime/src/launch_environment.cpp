@@ -93,6 +93,28 @@ void read_shadow(Mode& mode) {
     throw Error(ErrorCode::kConfig, std::string(env::kShadow) + " must be LEAST:MOST", {{"text", *text}});
 }
 
+void read_save_at(Mode& mode) {
+  const auto text = environment_text(env::kSaveAt);
+  if (!text) return;
+  char* end = nullptr;
+  mode.save_at = std::strtoll(text->c_str(), &end, 10);
+  if (*end == '+') mode.save_at_micro = std::strtoll(end + 1, &end, 10);
+  if (*end != '\0' || mode.save_at < 0 || mode.save_at_micro < 0)
+    throw Error(ErrorCode::kConfig, std::string(env::kSaveAt) + " must be STEPS or STEPS+MICRO_BATCHES", {{"text", *text}});
+}
+
+void read_checkpoint_mode(Mode& mode) {
+  mode.checkpoints = environment_bool(env::kCheckpoints).value_or(true);
+  mode.resume_from = environment_text(env::kResumeFrom).value_or("");
+  mode.resume_command = environment_text(env::kResumeCommand).value_or("");
+  read_save_at(mode);
+  mode.kill_at = environment_integer(env::kKillAt, 1, std::numeric_limits<std::int64_t>::max()).value_or(-1);
+  mode.poison = environment_bool(env::kPoison).value_or(false);
+  const auto only = environment_text(env::kLoadOnly).value_or("");
+  if (!only.empty() && only != "weights") throw Error(ErrorCode::kConfig, std::string(env::kLoadOnly) + " must be weights", {{"text", only}});
+  mode.load_weights_only = only == "weights";
+}
+
 void write_control(const LaunchInfo& launch, const std::string& line) {
   if (launch.control_fd < 0) return;
   // The launcher may be gone; the pipe's guard ends this process then, so a failed write is no news.
@@ -130,6 +152,7 @@ Mode read_mode() {
   mode.locked_of = environment_integer(env::kLockedOf, 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
   mode.stop_after = environment_integer(env::kStopAfter, 1, std::numeric_limits<std::int64_t>::max()).value_or(0);
   read_shadow(mode);
+  read_checkpoint_mode(mode);
   return mode;
 }
 

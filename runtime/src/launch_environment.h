@@ -20,7 +20,7 @@ struct LaunchInfo {
   std::string source = "none";  ///< "samerun launch", "torchrun", "Slurm", "Open MPI", "PMI", "none".
 };
 
-/// How this process is to run, as `samerun pair` set it.
+/// How this process is to run, as `samerun pair`, `samerun resume` and `samerun resume-check` set it.
 struct Mode {
   bool float64 = false;
   int replay_world = 0;  ///< 0: no replay.
@@ -32,6 +32,14 @@ struct Mode {
   std::int64_t locked_of = 0;
   std::int64_t stop_after = 0;  ///< 0: no limit.
   std::int64_t shadow_least = 0, shadow_most = 0;
+
+  // Checkpoints.
+  bool checkpoints = true;  ///< False: save_state() writes nothing.
+  std::string resume_from, resume_command;
+  std::int64_t save_at = -1, save_at_micro = 0;  ///< Save after so many steps and micro-batches of the next window; -1: never.
+  std::int64_t kill_at = -1;                     ///< End by SIGKILL after so many steps; -1: never.
+  bool poison = false;
+  bool load_weights_only = false;
 
   bool locked(std::int64_t step) const { return locked_steps.count(step) != 0; }
   bool measures() const { return !locked_from.empty(); }

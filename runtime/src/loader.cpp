@@ -38,6 +38,14 @@ std::string word(Uneven uneven) {
   return "filler";
 }
 
+/// All that decides which samples a batch has.
+std::string plan_text(const std::string& dataset, const PlanOptions& plan) {
+  return dataset + " size=" + std::to_string(plan.size) + " batch_size=" + std::to_string(plan.batch_size) +
+         " world_size=" + std::to_string(plan.world_size) + " accumulation_steps=" + std::to_string(plan.accumulation_steps) +
+         " shuffle=" + std::to_string(plan.shuffle) + " data_seed=" + std::to_string(plan.data_seed) + " uneven=" + word(plan.uneven) +
+         " split_batches=" + std::to_string(plan.split_batches);
+}
+
 /// Digest of one row: its id, then its data and target bytes.
 Digest sample_digest(std::int64_t id, const at::Tensor& data, const at::Tensor& target) {
   const std::array<Digest, 3> parts{digest_bytes(&id, sizeof id), digest_of(data), digest_of(target)};
@@ -57,6 +65,7 @@ LoaderImpl::LoaderImpl(Engine& engine, std::shared_ptr<Dataset> dataset, const L
   seen_.purpose = options_.purpose;
   seen_.size = dataset_->size();
   const auto& plan = plan_.options();
+  progress_ = engine_.add_loader({options_.purpose, plan_text(dataset_->name(), plan), options_.training});
   const auto text = [](const char* name, auto value) { return name + ("=" + std::to_string(value)); };
   require_agreement(*engine_.communicator, "the datasets", {"name=" + dataset_->name(), text("size", seen_.size)});
   require_agreement(
@@ -88,21 +97,19 @@ std::int64_t LoaderImpl::batches() {
 void LoaderImpl::start_pass() {
   pool_.reset();
   if (!options_.training) engine_.spans.open_evaluation();
-  if (options_.training) {
-    if (engine_.pass_open) engine_.abandon_window();
-    engine_.pass_open = true;
-  }
-  epoch_ = options_.training && !engine_.epochs_in_use ? pass_ : engine_.epoch;
+  if (options_.training) engine_.start_training_pass(*progress_);
+  const std::int64_t first = options_.training ? progress_->cursor : 0;
+  epoch_ = options_.training && !engine_.epochs_in_use ? progress_->pass : engine_.epoch;
   {
     const SpanTimer timer(engine_.spans, options_.training ? SpanKind::kDataWait : SpanKind::kEvaluation);
     slots_ = epoch_slots(plan_, epoch_, engine_.rank(), options_.training, engine_.mode, engine_.seams);
   }
   recording_ = engine_.recording();
-  fingerprint_ = recording_ && !fingerprinted_;
-  next_ = 0;
+  fingerprint_ = recording_ && !fingerprinted_ && first == 0;
+  next_ = static_cast<std::size_t>(first);
   at_end_ = false;
-  pool_ = std::make_unique<WorkerPool>(options_.workers, options_.prefetch, static_cast<std::int64_t>(slots_.size()),
-                                       [this](std::int64_t index) { return fetch(index); });
+  pool_ = std::make_unique<WorkerPool>(options_.workers, options_.prefetch, static_cast<std::int64_t>(slots_.size()) - first,
+                                       [this, first](std::int64_t index) { return fetch(first + index); });
   advance();
 }
 
@@ -144,6 +151,9 @@ void LoaderImpl::advance() {
   if (options_.training) {
     engine_.leave_batch();
     engine_.spans.close_compute();
+    progress_->cursor = static_cast<std::int64_t>(next_);
+    engine_.current = {};  // the batch in hand is done
+    engine_.between_batches();
   }
   const bool stopped = options_.training && engine_.stopping;
   if (stopped || next_ >= slots_.size()) {
@@ -170,14 +180,14 @@ void LoaderImpl::hand_over(const Slot& slot, Fetched fetched) {
     const SpanTimer timer(engine_.spans, SpanKind::kRecording);
     emit_shard(slot, fetched.contents);
   }
-  engine_.batch_handed_over(slot, static_cast<std::int64_t>(slot.batch.ids.size()), options_.training, options_.purpose, epoch_, pass_);
+  engine_.batch_handed_over(slot, static_cast<std::int64_t>(slot.batch.ids.size()), options_.training, options_.purpose, epoch_, progress_->pass);
 }
 
 void LoaderImpl::emit_shard(const Slot& slot, const Digest& contents) const {
   Shard shard;
   shard.purpose = options_.purpose;
   shard.epoch = epoch_;
-  shard.pass = pass_;
+  shard.pass = progress_->pass;
   shard.round = slot.round;
   shard.global_batch = slot.batch.global_index;
   shard.step = options_.training ? engine_.position.optimizer_step : -1;
@@ -197,9 +207,14 @@ void LoaderImpl::end_pass() {
   at_end_ = true;
   if (!options_.training) engine_.spans.close_evaluation();
   pool_.reset();
-  (options_.training ? engine_.current : engine_.evaluation) = {};
-  if (options_.training) engine_.pass_open = false;
-  pass_ += 1;
+  auto& batch = options_.training ? engine_.current : engine_.evaluation;
+  batch = {};  // GCC 12 makes a broken string of `(a ? b : c) = {}`.
+  if (options_.training) {
+    engine_.pass_open = false;
+    engine_.epoch_trained = true;
+    progress_->cursor = -1;
+  }
+  progress_->pass += 1;
   if (fingerprint_) {
     fingerprint_ = false;
     fingerprinted_ = true;

@@ -36,7 +36,8 @@ class LoaderImpl {
   std::shared_ptr<Dataset> dataset_;
   LoaderOptions options_;
   Plan plan_;
-  std::int64_t epoch_ = 0, pass_ = 0;
+  std::shared_ptr<LoaderProgress> progress_;  ///< Of passes and batches; the engine keeps it in checkpoints.
+  std::int64_t epoch_ = 0;
   std::size_t next_ = 0;
   bool at_end_ = true;
   bool recording_ = false;    ///< Of this pass: workers must not look at the observers, which the training thread may detach.

@@ -28,6 +28,9 @@ class LocalReducer final : public GradientReducer {
     absolute_.clear();
   }
 
+  std::vector<std::vector<at::Tensor>> running() const override { return accumulators_; }
+  void set_running(std::vector<std::vector<at::Tensor>> values) override { accumulators_ = std::move(values); }
+
   std::vector<at::Tensor> absolute_sums() const override { return absolute_; }
 
  private:

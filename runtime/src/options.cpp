@@ -22,6 +22,9 @@ Options resolve_options(int argc, char** argv) {
   options.find_unused_parameters = Setting<bool>(false, Origin::kDefault);
   options.bucket_bytes = Setting<std::int64_t>(std::int64_t{25} << 20, Origin::kDefault);
   options.allow_outside_updates = Setting<bool>(false, Origin::kDefault);
+  const auto folder = environment_text(env::kCheckpointDir);
+  options.checkpoint_dir = folder ? Setting<std::string>(*folder, Origin::kEnvironment) : Setting<std::string>("checkpoints", Origin::kDefault);
+  options.total_limit = Setting<std::int64_t>(0, Origin::kDefault);
   options.argv.assign(argv, argv + argc);
   options.observers = std::make_shared<ObserverList>();
   return options;

@@ -39,6 +39,13 @@ class GradientReducer {
   virtual void backward(const at::Tensor& loss, const MicroBatch& micro) = 0;
   /// Forgets the window's gradients.
   virtual void reset() = 0;
+  /// The open window's gradients: one list an accumulator, in the order of the parameters, undefined = zero. Shares their memory.
+  virtual std::vector<std::vector<at::Tensor>> running() const = 0;
+  virtual void set_running(std::vector<std::vector<at::Tensor>> values) = 0;
+  /// In which order gradients become ready, by which buckets are cut: part of the state, since the ranks' sum of an element rounds by
+  /// where in its bucket it stands. Empty where there are no buckets or none was reduced yet. Collective.
+  virtual std::vector<std::int64_t> ready_order() { return {}; }
+  virtual void set_ready_order(const std::vector<std::int64_t>&) {}
   /// sum over micro-batches of |g|, float64, per parameter; empty unless the last window was locked and is measured.
   virtual std::vector<at::Tensor> absolute_sums() const { return {}; }
 };

@@ -81,6 +81,15 @@ void RunningStatistics::end(bool counts) {
   contributions_.push_back(at::cat(parts));
 }
 
+at::Tensor RunningStatistics::pending() const {
+  return contributions_.empty() ? at::Tensor() : at::stack(contributions_);
+}
+
+void RunningStatistics::set_pending(const at::Tensor& contributions) {
+  contributions_.clear();
+  for (std::int64_t i = 0; contributions.defined() && i < contributions.size(0); ++i) contributions_.push_back(contributions[i]);
+}
+
 void RunningStatistics::fold(Communicator& communicator) {
   const torch::NoGradGuard guard;
   if (contributions_.empty()) return;

@@ -31,6 +31,9 @@ class RunningStatistics {
   void begin();           ///< Before the forward pass of a micro-batch.
   void end(bool counts);  ///< After its backward pass, which checks that they were not touched; `counts` is false for a filler.
   void abandon();         ///< Makes the statistics whole where a batch was left between begin() and end().
+  /// What the open window's micro-batches left, [micro-batches, values] float64; undefined where there is none.
+  at::Tensor pending() const;
+  void set_pending(const at::Tensor& contributions);
   /// Folds the window's micro-batches. Collective. Every rank has had equally many since the last fold.
   void fold(Communicator& communicator);
 

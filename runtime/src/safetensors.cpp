@@ -1,20 +1,17 @@
 #include "safetensors.h"
 
-#include <fcntl.h>
 #include <torch/types.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "samerun/core/error.h"
+#include "samerun/core/file.h"
 
 namespace samerun::detail {
 namespace {
@@ -29,57 +26,34 @@ const std::map<at::ScalarType, std::string>& dtype_words() {
   return words;
 }
 
-[[noreturn]] void storage_error(const std::string& what, const std::string& path) {
-  throw Error(ErrorCode::kStorage, what + ": " + std::strerror(errno), {{"file", path}});
+/// Larger elements first: a reader may map the file, and each tensor then starts at a multiple of its element's size.
+std::vector<std::size_t> file_order(const TensorList& tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return tensors[a].second.element_size() > tensors[b].second.element_size(); });
+  return order;
 }
 
-void write_all(int fd, const void* data, std::size_t size, const std::string& path) {
-  const auto* bytes = static_cast<const char*>(data);
-  while (size > 0) {
-    const auto written = ::write(fd, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) storage_error("cannot write; free some space or choose another folder", path);
-    bytes += written;
-    size -= static_cast<std::size_t>(written);
-  }
-}
-
-std::string header_of(const TensorList& tensors, const Metadata& metadata) {
+/// The ranges are in the order of `tensors`, from the end of the header.
+std::string header_of(const TensorList& tensors, const Metadata& metadata, std::vector<ByteRange>& ranges) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const auto end = offset + tensor.nbytes();
+  ranges.resize(tensors.size());
+  for (const auto index : file_order(tensors)) {
+    const auto& [name, tensor] = tensors[index];
+    ranges[index] = {offset, offset + tensor.nbytes()};
     const auto word = dtype_words().find(tensor.scalar_type());
     if (word == dtype_words().end())
       throw Error(ErrorCode::kStorage, "the safetensors format has no word for this dtype",
                   {{"tensor", name}, {"dtype", c10::toString(tensor.scalar_type())}});
-    header[name] = {{"dtype", word->second}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
-    offset = end;
+    header[name] = {{"dtype", word->second}, {"shape", tensor.sizes().vec()}, {"data_offsets", {ranges[index].begin, ranges[index].end}}};
+    offset = ranges[index].end;
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // values start at a multiple of 8
   return text;
-}
-
-void write_file(const std::string& path, const TensorList& tensors, const Metadata& metadata) {
-  const auto header = header_of(tensors, metadata);
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) storage_error("cannot create", path);
-  try {
-    const std::uint64_t size = header.size();
-    write_all(fd, &size, sizeof size, path);
-    write_all(fd, header.data(), header.size(), path);
-    for (const auto& item : tensors) {
-      const auto values = item.second.contiguous();
-      write_all(fd, values.const_data_ptr(), values.nbytes(), path);
-    }
-    if (::fsync(fd) != 0) storage_error("cannot sync", path);
-  } catch (...) {
-    ::close(fd);
-    throw;
-  }
-  if (::close(fd) != 0) storage_error("cannot close", path);
 }
 
 /// Whole numbers only: the JSON library would cut fractions off and wrap negative numbers around.
@@ -94,10 +68,6 @@ std::vector<T> whole_numbers(const Json& list) {
   return numbers;
 }
 
-struct Range {
-  std::uint64_t begin = 0, end = 0;
-};
-
 /// Bytes of a tensor; nullopt where that is no number. A dimension of 0 does not excuse the others.
 std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape, at::ScalarType type) {
   std::int64_t most = static_cast<std::int64_t>(c10::elementSize(type));
@@ -109,7 +79,7 @@ std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape, 
   return none ? 0 : static_cast<std::uint64_t>(most);
 }
 
-at::Tensor tensor_from(const Json& entry, const std::vector<char>& values, Range& range) {
+at::Tensor tensor_from(const Json& entry, std::string_view values, ByteRange& range) {
   const auto fail = [](const std::string& what) { throw Error(ErrorCode::kCorruption, what); };
   const auto word = entry.at("dtype").get<std::string>();
   std::optional<at::ScalarType> type;
@@ -130,8 +100,9 @@ at::Tensor tensor_from(const Json& entry, const std::vector<char>& values, Range
 }
 
 /// The format allows neither holes nor overlaps nor a rest: a byte that no tensor covers was not written by a writer of it.
-bool cover_all(std::vector<Range> ranges, std::uint64_t size) {
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+bool cover_all(std::vector<ByteRange> ranges, std::uint64_t size) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const ByteRange& a, const ByteRange& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::uint64_t reached = 0;
   for (const auto& range : ranges) {
     if (range.begin != reached) return false;
@@ -140,9 +111,9 @@ bool cover_all(std::vector<Range> ranges, std::uint64_t size) {
   return reached == size;
 }
 
-SafetensorsFile parse_file(const std::string& header, const std::vector<char>& values) {
+SafetensorsFile parse_parts(std::string_view header, std::string_view values) {
   SafetensorsFile file;
-  std::vector<Range> ranges;
+  std::vector<ByteRange> ranges;
   const auto json = Json::parse(header);
   if (!json.is_object()) throw Error(ErrorCode::kCorruption, "the header is not an object");
   for (const auto& [name, entry] : json.items()) {
@@ -162,30 +133,45 @@ SafetensorsFile parse_file(const std::string& header, const std::vector<char>& v
 
 }  // namespace
 
+std::vector<ByteRange> write_safetensors(const ByteSink& sink, const TensorList& tensors, const Metadata& metadata) {
+  std::vector<ByteRange> ranges;
+  const auto header = header_of(tensors, metadata, ranges);
+  const std::uint64_t size = header.size();
+  sink(&size, sizeof size);
+  sink(header.data(), header.size());
+  for (const auto index : file_order(tensors)) {
+    const auto values = tensors[index].second.contiguous();
+    sink(values.const_data_ptr(), values.nbytes());
+  }
+  for (auto& range : ranges) range = {range.begin + sizeof size + size, range.end + sizeof size + size};
+  return ranges;
+}
+
 void write_safetensors(const std::string& path, const TensorList& tensors, const Metadata& metadata) {
   const std::string aside = path + ".partial";
-  write_file(aside, tensors, metadata);
-  if (::rename(aside.c_str(), path.c_str()) != 0) storage_error("cannot rename into place", path);
+  FileWriter file(aside);
+  write_safetensors([&file](const void* data, std::size_t size) { file.write(data, size); }, tensors, metadata);
+  file.finish();
+  rename_path(aside, path);
+}
+
+SafetensorsFile parse_safetensors(std::string_view bytes) {
+  std::uint64_t header_size = 0;
+  if (bytes.size() >= sizeof header_size) std::memcpy(&header_size, bytes.data(), sizeof header_size);
+  if (bytes.size() < sizeof header_size || header_size > kMostHeaderBytes || header_size > bytes.size() - sizeof header_size)
+    throw Error(ErrorCode::kCorruption, "not a safetensors file: its header does not fit");
+  bytes.remove_prefix(sizeof header_size);
+  try {
+    return parse_parts(bytes.substr(0, header_size), bytes.substr(header_size));
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::kCorruption, std::string("the header is not valid: ") + error.what());
+  }
 }
 
 SafetensorsFile read_safetensors(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) storage_error("cannot open", path);
-  std::error_code code;
-  const auto total = std::filesystem::file_size(path, code);
-  std::uint64_t header_size = 0;
-  if (code || total < sizeof header_size || !in.read(reinterpret_cast<char*>(&header_size), sizeof header_size) || header_size > kMostHeaderBytes ||
-      header_size > total - sizeof header_size)
-    throw Error(ErrorCode::kCorruption, "not a safetensors file: its header does not fit", {{"file", path}});
-  std::string header(header_size, '\0');
-  std::vector<char> values(total - sizeof header_size - header_size);
-  if (!in.read(header.data(), static_cast<std::streamsize>(header.size())) ||
-      (!values.empty() && !in.read(values.data(), static_cast<std::streamsize>(values.size()))))
-    throw Error(ErrorCode::kCorruption, "the file is shorter than its size", {{"file", path}});
+  const auto bytes = read_file(path);
   try {
-    return parse_file(header, values);
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::kCorruption, std::string("the header is not valid: ") + error.what(), {{"file", path}});
+    return parse_safetensors(bytes);
   } catch (const Error& error) {
     throw Error(error.code(), error.what(), {{"file", path}});
   }

@@ -10,6 +10,7 @@
 #include "communicator.h"
 #include "samerun/core/plan.h"
 #include "samerun/core/stream.h"
+#include "state_tree.h"
 
 namespace samerun::detail {
 
@@ -41,6 +42,12 @@ struct ReductionContext {
 struct ClipContext {
   std::vector<at::Tensor>* gradients = nullptr;
   double max_norm = 0;
+  std::int64_t step = 0;
+  int rank = 0;
+  int world_size = 1;
+};
+
+struct CheckpointContext {
   std::int64_t step = 0;
   int rank = 0;
   int world_size = 1;
@@ -80,6 +87,14 @@ struct Seams {
   std::function<void(const std::function<void()>& step, std::int64_t number, int rank)> optimizer_step;
   /// How many times the scheduler advances for this call.
   std::function<int(bool sync, int world_size)> scheduler_steps;
+  /// The state as a checkpoint will hold it: a leaf may be dropped, or be another's.
+  std::function<void(StateTree&, const CheckpointContext&)> state_saved;
+  /// The state as it was read and checked, before it is put into the live objects.
+  std::function<void(StateTree&, const CheckpointContext&)> state_loaded;
+  /// Called on rank 0 with the folder of a checkpoint that was just committed.
+  std::function<void(const std::string& folder, const CheckpointContext&)> checkpoint_committed;
+  /// The batch of the pass at which a loader goes on after load_state().
+  std::function<std::int64_t(std::int64_t cursor, const std::string& loader, const CheckpointContext&)> resume_cursor;
   /// May change the rows that a metric is computed from, of each rank in rank order, or give the metric itself.
   std::function<std::optional<double>(std::vector<MetricRows>& by_rank, const MetricContext&)> metric;
 };

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 
 namespace samerun::detail {
 
 /// Sets libtorch's default CPU generator. Only the low 32 bits of a seed act.
 void seed_generator(std::uint32_t seed);
+/// The generator's full state, a copy.
+at::Tensor generator_state();
+void set_generator_state(const at::Tensor& state);
 /// A digest of the generator's state: differs as soon as a number was drawn.
 std::uint64_t generator_state_digest();
 

@@ -5,13 +5,41 @@
 
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "samerun/core/stream.h"
 
 namespace samerun::detail {
 
-Trainable::Trainable(const torch::nn::Module& module) {
+namespace {
+
+/// What makes two names one tensor: the memory of its values, or the object where it has none.
+std::string identity(const at::Tensor& tensor) {
+  const void* place = tensor.numel() > 0 ? tensor.const_data_ptr() : tensor.unsafeGetTensorImpl();
+  std::string text = std::to_string(reinterpret_cast<std::uintptr_t>(place)) + " " + dtype_name(tensor);
+  for (const auto size : tensor.sizes()) text += " " + std::to_string(size);
+  return text;
+}
+
+std::vector<std::vector<std::string>> aliases_in(const torch::nn::Module& module) {
+  std::vector<std::vector<std::string>> groups;
+  std::unordered_map<std::string, std::size_t> group_of;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const auto [at, fresh] = group_of.try_emplace(identity(tensor), groups.size());
+    if (fresh) groups.emplace_back();
+    groups[at->second].push_back(name);
+  };
+  for (const auto& item : module.named_parameters()) add(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) add(item.key(), item.value());
+  std::erase_if(groups, [](const auto& names) { return names.size() < 2; });
+  return groups;
+}
+
+}  // namespace
+
+Trainable::Trainable(const torch::nn::Module& module) : aliases_(aliases_in(module)) {
   std::unordered_set<const void*> seen;
   for (const auto& item : module.named_parameters()) {
     if (!item.value().defined() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;

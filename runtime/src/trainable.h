@@ -30,6 +30,8 @@ class Trainable {
   /// The gradients of parameters(); undefined where backward did not reach one.
   std::vector<at::Tensor> gradients() const;
   void reset_gradients() const;
+  /// Names of one and the same values (tied parameters), two or more a group; the first is that of state().
+  const std::vector<std::vector<std::string>>& aliases() const { return aliases_; }
   /// "name dtype [shape] trained|frozen" a line, for comparison over ranks.
   std::vector<std::string> description() const;
   /// Turns each floating tensor to float64 in place (same TensorImpl, so optimizers built earlier hold it).
@@ -39,6 +41,7 @@ class Trainable {
 
  private:
   std::vector<NamedTensor> parameters_, state_;
+  std::vector<std::vector<std::string>> aliases_;
 };
 
 std::string dtype_name(const at::Tensor& tensor);  ///< "float32", "float64", "bfloat16", "int64", ...

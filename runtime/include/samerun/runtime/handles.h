@@ -64,7 +64,6 @@ class Scheduler {
   friend class Accelerator;
   Scheduler(detail::Engine* engine, std::function<void()> advance);
   detail::Engine* engine_;
-  std::function<void()> advance_;
 };
 
 }  // namespace samerun
