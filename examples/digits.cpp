@@ -120,18 +120,14 @@ void train(int argc, char** argv) {
 
     net->eval();
     const torch::NoGradGuard no_grad;
-    std::int64_t right = 0, rows = 0;
     for (auto& batch : test_loader) {
-      auto correct = net->forward(batch.data).argmax(1).eq(batch.target);
-      correct = accelerator.gather_for_metrics(correct);  // samerun
-      right += correct.sum().item<std::int64_t>();
-      rows += correct.size(0);
+      const auto correct = net->forward(batch.data).argmax(1).eq(batch.target);
+      accelerator.metric("accuracy", correct, samerun::MetricRule::mean());  // samerun
     }
-    const double accuracy = static_cast<double>(right) / static_cast<double>(rows);
-    accelerator.log({{"accuracy", accuracy}});  // samerun
+    const double accuracy = accelerator.metric_value("accuracy");  // samerun
     char line[80];
-    std::snprintf(line, sizeof line, "epoch %2lld  test accuracy %.4f  (%lld of %lld)", static_cast<long long>(epoch) + 1, accuracy,
-                  static_cast<long long>(right), static_cast<long long>(rows));
+    std::snprintf(line, sizeof line, "epoch %2lld  test accuracy %.4f  (of %lld)", static_cast<long long>(epoch) + 1, accuracy,
+                  static_cast<long long>(kTestSamples));
     accelerator.print(line);
     accelerator.save_state();  // samerun
   }

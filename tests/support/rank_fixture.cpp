@@ -188,6 +188,37 @@ void metrics(Accelerator& accelerator, const Words& words) {
   }
 }
 
+/// words: count, batch size, uneven, a sample whose row is NaN (-1: none), "skip" to leave fillers out.
+void metric_values(Accelerator& accelerator, const Words& words) {
+  const auto bad = number(words, 3, -1);
+  const auto dataset = samerun::tensor_dataset("ids", torch::arange(number(words, 0, 0)), torch::Tensor());
+  auto loader = accelerator.prepare_loader(
+      dataset, {.batch_size = number(words, 1, 1), .training = false, .uneven = static_cast<samerun::Uneven>(number(words, 2, 0))});
+  const auto spread = samerun::MetricRule::from_samples([](const at::Tensor& all) { return (all[-1][0] - all[0][0]).item<double>(); });
+  for (int pass = 0; pass < 2; ++pass) {
+    for (auto& batch : loader) {
+      if (batch.filler && words.size() > 4) continue;
+      const auto value = (batch.data.to(at::kDouble) + 1).sqrt().masked_fill(batch.data.eq(bad), NAN);
+      accelerator.metric("mean", value, samerun::MetricRule::mean());
+      accelerator.metric("weighted", torch::stack({value, batch.data.to(at::kDouble)}, 1), samerun::MetricRule::weighted_mean());
+      accelerator.metric("f1", torch::stack({batch.data % 3, batch.data % 4}, 1), samerun::MetricRule::f1_macro());
+      accelerator.metric("spread", batch.data, spread);
+    }
+    for (const char* name : {"mean", "weighted", "f1", "spread"}) say(name, torch::tensor(accelerator.metric_value(name), at::kDouble));
+  }
+}
+
+/// words: what differs ("rule", "name", "nothing").
+void metric_differs(Accelerator& accelerator, const Words& words) {
+  auto loader = accelerator.prepare_loader(rows(4), {.batch_size = 1, .training = false});
+  const bool other = accelerator.rank() == 1;
+  for (auto& batch : loader) {
+    if (words[0] == "nothing") continue;
+    accelerator.metric("m", batch.data.select(1, 0), words[0] == "rule" && other ? samerun::MetricRule::sum() : samerun::MetricRule::mean());
+  }
+  accelerator.metric_value(words[0] == "name" && other ? "n" : "m");
+}
+
 /// words: count, batch size, workers.
 void identifiers(Accelerator& accelerator, const Words& words) {
   auto loader =
@@ -362,6 +393,8 @@ const std::map<std::string, Mode>& modes() {
   static const std::map<std::string, Mode> all{{"operations", operations},
                                                {"shapes_differ", shapes_differ},
                                                {"metrics", metrics},
+                                               {"metric_values", metric_values},
+                                               {"metric_differs", metric_differs},
                                                {"identifiers", identifiers},
                                                {"train", train},
                                                {"model_differs", model_differs},

@@ -72,6 +72,37 @@ TEST_P(Metrics, AreGatheredFromARaggedLoaderWithoutAnyoneWaiting) {
   expect_all_rows(GetParam(), {{21, 3}, {2, 3}, {99, 16}}, "2");
 }
 
+/// What one rank's pass over `words` gives, and that every rank has it in both passes.
+void expect_values_of_one_rank(int ranks, const Words& words) {
+  const Ended one = run(1, words), many = run(ranks, words);
+  ASSERT_EQ(one.code, 0) << one.err;
+  ASSERT_EQ(many.code, 0) << many.err;
+  for (const char* name : {"mean", "weighted", "f1", "spread"}) {
+    const Words expected = values(one, 0, name);
+    EXPECT_EQ(expected.size(), 2U);
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(values(many, rank, name), expected) << name << " on rank " << rank;
+  }
+}
+
+TEST_P(Metrics, HaveTheSameBitsAsOnOneRank) {
+  expect_values_of_one_rank(GetParam(), {"metric_values", "99", "16", "0"});
+  expect_values_of_one_rank(GetParam(), {"metric_values", "22", "3", "1"});
+  expect_values_of_one_rank(GetParam(), {"metric_values", "21", "3", "2"});
+}
+
+TEST_P(Metrics, HaveTheSameBitsWhereARankHasNoSampleOrLeavesItsFillersOut) {
+  expect_values_of_one_rank(GetParam(), {"metric_values", "1", "4", "0"});
+  expect_values_of_one_rank(GetParam(), {"metric_values", "1", "4", "0", "-1", "skip"});
+}
+
+TEST_P(Metrics, AreNanOnEveryRankWhereOneSampleIs) {
+  const Ended ended = run(GetParam(), {"metric_values", "5", "1", "0", "4"});
+  for (int rank = 0; rank < GetParam(); ++rank) {
+    EXPECT_EQ(values(ended, rank, "mean"), (Words{"nan", "nan"}));
+    EXPECT_EQ(values(ended, rank, "spread"), (Words{"4", "4"}));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(CollectiveTest, Metrics, testing::Values(1, 2, 3, 4));
 
 TEST(CollectiveTest, EachRankHasItsBatchesAndFillersAreMarked) {
@@ -96,6 +127,18 @@ TEST(CollectiveTest, ThereAreNoneInsideAWindow) {
       EXPECT_FALSE(sync.empty());
     }
   }
+}
+
+TEST(CollectiveTest, MetricsThatDifferOverRanksAreAnErrorThatNamesThem) {
+  const auto said = [](const char* what) {
+    const Ended ended = run(2, {"metric_differs", what});
+    EXPECT_EQ(ended.code, 3);
+    return ended.err;
+  };
+  const std::string rule = said("rule"), name = said("name"), nothing = said("nothing");
+  EXPECT_NE(rule.find("metric 'm' differs over ranks: rank 0 has 'mean of 1 columns"), std::string::npos) << rule;
+  EXPECT_NE(name.find("'metric=n'"), std::string::npos) << name;
+  EXPECT_NE(nothing.find("was given nothing"), std::string::npos) << nothing;
 }
 
 TEST(CollectiveTest, TensorsThatDifferOverRanksAreAnErrorOnEveryRankWithBothShapes) {
