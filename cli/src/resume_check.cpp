@@ -42,6 +42,7 @@ class ResumeSession {
   std::optional<int> run_all();
   std::optional<int> run_straight(Launcher& launcher);
   std::optional<int> run_point(Launcher& launcher, int number, const SavePoint& point);
+  std::filesystem::path saved_checkpoint(std::int64_t run) const;
   void settle_points(std::int64_t run);
 
   const ResumeCheck& check_;
@@ -86,16 +87,28 @@ std::optional<int> ResumeSession::run_straight(Launcher& launcher) {
   return std::nullopt;
 }
 
+/// A program may set the folder of its checkpoints itself, so the record is asked.
+std::filesystem::path ResumeSession::saved_checkpoint(std::int64_t run) const {
+  const auto rows = recorder::Reader(store_.folder()).checkpoints(run);
+  if (!rows.empty()) return rows.back().checkpoint.path;
+  throw Error(ErrorCode::kCheckpoint, "run " + std::to_string(run) +
+                                          " saved nothing where it was told to: is the point inside a window, or past the program's end? name others "
+                                          "with --points");
+}
+
 std::optional<int> ResumeSession::run_point(Launcher& launcher, int number, const SavePoint& point) {
   const LaunchResult saving = steps_.run(launcher, plan_.saving(number, point, end_), "saved at step " + point.text() + " and killed");
   if (!saving.good()) {
     report_failure(saving, "saving-" + std::to_string(number), "");
     return saving.exit_code;
   }
-  const LaunchResult resumed = steps_.run(launcher, plan_.resumed(number, end_), "resumed at step " + point.text() + " in new processes");
+  const ScratchFolder checkpoint(saved_checkpoint(saving.run), check_.keep_checkpoints);
+  const LaunchResult resumed =
+      steps_.run(launcher, plan_.resumed(number, checkpoint.path().string(), end_), "resumed at step " + point.text() + " in new processes");
   if (!resumed.good()) report_failure(resumed, "resumed-" + std::to_string(number), kLoadFailed);
   if (told_to_stop(resumed)) return resumed.exit_code;
-  const LaunchResult cold = steps_.run(launcher, plan_.cold(number, point, end_), "cold start at step " + point.text() + ", which must differ");
+  const LaunchResult cold =
+      steps_.run(launcher, plan_.cold(number, checkpoint.path().string(), point, end_), "cold start at step " + point.text() + ", which must differ");
   if (!cold.good()) report_failure(cold, "cold-" + std::to_string(number), kLoadFailed);
   if (told_to_stop(cold)) return cold.exit_code;
   return std::nullopt;

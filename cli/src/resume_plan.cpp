@@ -108,10 +108,6 @@ LaunchSpec ResumePlan::base(const std::string& role) const {
   return spec;
 }
 
-std::filesystem::path ResumePlan::checkpoints(int number) const {
-  return folder_ / std::to_string(number);
-}
-
 LaunchSpec ResumePlan::straight(std::int64_t steps) const {
   LaunchSpec spec = base("straight");
   if (steps > 0) {
@@ -124,29 +120,28 @@ LaunchSpec ResumePlan::straight(std::int64_t steps) const {
 
 LaunchSpec ResumePlan::saving(int number, const SavePoint& point, std::int64_t end) const {
   LaunchSpec spec = base("saving-" + std::to_string(number));
-  spec.env[env::kCheckpointDir] = checkpoints(number).string();
+  spec.env[env::kCheckpointDir] = (folder_ / std::to_string(number)).string();
   spec.env[env::kSaveAt] = point.text();
   spec.env[env::kKillAt] = std::to_string(std::min(end, point.steps + kStepsAfter));
   spec.ends_by_sigkill = true;
   return spec;
 }
 
-LaunchSpec ResumePlan::loading(const std::string& role, int number) const {
+LaunchSpec ResumePlan::loading(const std::string& role, int number, const std::string& checkpoint) const {
   LaunchSpec spec = base(role + "-" + std::to_string(number));
-  spec.env[env::kCheckpointDir] = checkpoints(number).string();
-  spec.env[env::kResumeFrom] = (checkpoints(number) / "save-at").string();
+  spec.env[env::kResumeFrom] = checkpoint;
   return spec;
 }
 
-LaunchSpec ResumePlan::resumed(int number, std::int64_t end) const {
-  LaunchSpec spec = loading("resumed", number);
+LaunchSpec ResumePlan::resumed(int number, const std::string& checkpoint, std::int64_t end) const {
+  LaunchSpec spec = loading("resumed", number, checkpoint);
   spec.env[env::kPoison] = "1";
   spec.env[env::kStopAfter] = std::to_string(end);
   return spec;
 }
 
-LaunchSpec ResumePlan::cold(int number, const SavePoint& point, std::int64_t end) const {
-  LaunchSpec spec = loading("cold", number);
+LaunchSpec ResumePlan::cold(int number, const std::string& checkpoint, const SavePoint& point, std::int64_t end) const {
+  LaunchSpec spec = loading("cold", number, checkpoint);
   spec.env[env::kLoadOnly] = "weights";
   spec.env[env::kStopAfter] = std::to_string(std::min(end, point.steps + kStepsAfter));
   return spec;

@@ -41,15 +41,14 @@ class ResumePlan {
   LaunchSpec straight(std::int64_t steps) const;
   /// Saves at the point, goes on, and is killed before `end`, or at it where nothing lies between. `number` from 1.
   LaunchSpec saving(int number, const SavePoint& point, std::int64_t end) const;
-  /// New processes that start with other random numbers and poisoned optimizer state, load, and run to `end`.
-  LaunchSpec resumed(int number, std::int64_t end) const;
+  /// New processes that start with other random numbers and poisoned optimizer state, load `checkpoint`, and run to `end`.
+  LaunchSpec resumed(int number, const std::string& checkpoint, std::int64_t end) const;
   /// New processes that load the weights alone: they must not pass for the resumed run.
-  LaunchSpec cold(int number, const SavePoint& point, std::int64_t end) const;
+  LaunchSpec cold(int number, const std::string& checkpoint, const SavePoint& point, std::int64_t end) const;
 
  private:
   LaunchSpec base(const std::string& role) const;
-  LaunchSpec loading(const std::string& role, int number) const;
-  std::filesystem::path checkpoints(int number) const;
+  LaunchSpec loading(const std::string& role, int number, const std::string& checkpoint) const;
 
   std::vector<std::string> command_;
   RunSettings settings_;

@@ -30,7 +30,8 @@ std::string value(const LaunchSpec& spec, const std::string& name) {
 }
 
 TEST(ResumePlanTest, AllRunsAreAskedForTheSame) {
-  for (const LaunchSpec& spec : {plan().straight(0), plan().saving(1, {3, 0}, 9), plan().resumed(1, 9), plan().cold(1, {3, 0}, 9)}) {
+  for (const LaunchSpec& spec :
+       {plan().straight(0), plan().saving(1, {3, 0}, 9), plan().resumed(1, "/saved", 9), plan().cold(1, "/saved", {3, 0}, 9)}) {
     EXPECT_EQ(spec.command, (std::vector<std::string>{"train", "--fast"}));
     EXPECT_EQ(spec.world_size, 3);
     EXPECT_EQ(spec.threads, 2);
@@ -51,14 +52,14 @@ TEST(ResumePlanTest, TheStraightRunIsBounded) {
 }
 
 TEST(ResumePlanTest, OneRunSavesAndIsKilledAndNewProcessesLoadPoisoned) {
-  const LaunchSpec saving = plan().saving(2, {3, 1}, 9), resumed = plan().resumed(2, 9);
+  const LaunchSpec saving = plan().saving(2, {3, 1}, 9), resumed = plan().resumed(2, "/saved", 9);
   EXPECT_EQ(saving.role, "saving-2");
   EXPECT_EQ(value(saving, "SAVE_AT"), "3+1");
   EXPECT_EQ(value(saving, "KILL_AT"), "5");
   EXPECT_EQ(value(saving, "CHECKPOINT_DIR"), "/checks/2");
   EXPECT_TRUE(saving.ends_by_sigkill);
   EXPECT_EQ(resumed.role, "resumed-2");
-  EXPECT_EQ(value(resumed, "RESUME_FROM"), "/checks/2/save-at");
+  EXPECT_EQ(value(resumed, "RESUME_FROM"), "/saved");
   EXPECT_EQ(value(resumed, "POISON"), "1");
   EXPECT_EQ(value(resumed, "STOP_AFTER_STEPS"), "9");
   EXPECT_EQ(value(resumed, "SAVE_AT"), "unset");
@@ -67,11 +68,11 @@ TEST(ResumePlanTest, OneRunSavesAndIsKilledAndNewProcessesLoadPoisoned) {
 
 TEST(ResumePlanTest, TheKillComesNoLaterThanTheEnd) {
   EXPECT_EQ(value(plan().saving(1, {8, 0}, 9), "KILL_AT"), "9");
-  EXPECT_EQ(value(plan().cold(1, {8, 0}, 9), "STOP_AFTER_STEPS"), "9");
+  EXPECT_EQ(value(plan().cold(1, "/saved", {8, 0}, 9), "STOP_AFTER_STEPS"), "9");
 }
 
 TEST(ResumePlanTest, TheColdStartLoadsTheWeightsAloneAndIsNotPoisoned) {
-  const LaunchSpec cold = plan().cold(1, {3, 0}, 9);
+  const LaunchSpec cold = plan().cold(1, "/saved", {3, 0}, 9);
   EXPECT_EQ(value(cold, "LOAD_ONLY"), "weights");
   EXPECT_EQ(value(cold, "POISON"), "unset");
   EXPECT_EQ(value(cold, "STOP_AFTER_STEPS"), "5");
@@ -79,7 +80,8 @@ TEST(ResumePlanTest, TheColdStartLoadsTheWeightsAloneAndIsNotPoisoned) {
 
 TEST(ResumePlanTest, AVariableOfTheCheckReachesEveryRun) {
   const ResumePlan faulty = plan({{"SAMERUN_FAULT", "R06"}});
-  for (const LaunchSpec& spec : {faulty.straight(0), faulty.saving(1, {3, 0}, 9), faulty.resumed(1, 9), faulty.cold(1, {3, 0}, 9)})
+  for (const LaunchSpec& spec :
+       {faulty.straight(0), faulty.saving(1, {3, 0}, 9), faulty.resumed(1, "/saved", 9), faulty.cold(1, "/saved", {3, 0}, 9)})
     EXPECT_EQ(value(spec, "FAULT"), "R06");
 }
 
