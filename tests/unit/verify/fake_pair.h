@@ -26,6 +26,8 @@ struct FakeRank {
   std::vector<SampleValues> sample_values;
   std::vector<Metric> metrics;  ///< On rank 0.
   std::vector<RunEvent> events;
+  std::vector<CheckpointCommitted> checkpoints;
+  std::vector<StateLeaf> leaves;
 };
 
 struct FakeRun {

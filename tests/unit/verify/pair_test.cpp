@@ -29,6 +29,8 @@ void tell(RunObserver& observer, const FakeRun& run, int number, std::int64_t of
   for (const auto& row : rank.sample_values) observer.on_sample_values(row);
   for (const auto& row : rank.metrics) observer.on_metric(row);
   for (const auto& row : rank.events) observer.on_event(row);
+  for (const auto& row : rank.checkpoints) observer.on_checkpoint(row);
+  for (const auto& row : rank.leaves) observer.on_state_leaf(row);
   for (auto row : rank.locked) {
     row.of_run = of_run;
     observer.on_locked(row);
