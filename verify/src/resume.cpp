@@ -43,12 +43,14 @@ std::string why_not(const ResumeRecord& record) {
   return {};
 }
 
-/// A run that failed says why, as far as its ranks or its launcher could.
-std::string failure(const RunData& run) {
-  for (const auto& rank : run.ranks) {
-    if (rank.status == "failed" && !rank.message.empty()) return run_name(run) + " failed: " + rank.message;
+/// Why a run failed: what the rank that failed first said last, or else what its launcher says.
+std::string failure(const recorder::Reader& reader, const RunData& run) {
+  std::string why = run.run.message;
+  for (const auto& exit : reader.exits(run.id())) {
+    const std::size_t line = exit.stderr_tail.find_last_of('\n');
+    if (exit.first_failure && !exit.stderr_tail.empty()) why = exit.stderr_tail.substr(line == std::string::npos ? 0 : line + 1);
   }
-  return run_name(run) + " failed" + (run.run.message.empty() ? "" : ": " + run.run.message);
+  return run_name(run) + " failed" + (why.empty() ? "" : ": " + why);
 }
 
 class ResumeJudge {
@@ -133,8 +135,9 @@ class ResumeJudge {
       findings.inconclusive(at::kLeaf, {}, point.steps,
                             "the record holds what was saved on " + std::to_string(ranks.size()) + " of " + count_of(world, "rank"));
     if (point.loaded.empty())
-      findings.inconclusive(at::kLeaf, {}, point.steps,
-                            point.resumed && !point.resumed->run.complete ? failure(*point.resumed) : "the record does not hold what was loaded");
+      findings.inconclusive(
+          at::kLeaf, {}, point.steps,
+          point.resumed && !point.resumed->run.complete ? failure(record_.reader, *point.resumed) : "the record does not hold what was loaded");
     leaves_ += static_cast<std::int64_t>(point.saved.size());
     equal_leaves_ += equal;
     return findings.finish(point.text() + ": " + std::to_string(equal) + " of " +
@@ -144,8 +147,9 @@ class ResumeJudge {
   CheckResult check_trajectory(const ResumePoint& point, bool repeats) {
     Findings findings("trajectory");
     if (!point.whole() || point.resumed->steps.empty()) {
-      findings.inconclusive(at::kSteps, {}, point.steps,
-                            point.resumed ? failure(*point.resumed) + ", before its first step" : "no run was resumed at " + point.text());
+      findings.inconclusive(
+          at::kSteps, {}, point.steps,
+          point.resumed ? failure(record_.reader, *point.resumed) + ", before its first step" : "no run was resumed at " + point.text());
       return findings.finish(point.text() + ": nothing to compare");
     }
     if (!repeats) {
@@ -169,7 +173,7 @@ class ResumeJudge {
     }
     if (!record_.straight.whole_record())
       findings.inconclusive(at::kSteps, {}, record_.end(), "the record of " + run_name(record_.straight) + " has holes");
-    if (!point.resumed->run.complete) findings.inconclusive(at::kSteps, {}, record_.end(), failure(*point.resumed));
+    if (!point.resumed->run.complete) findings.inconclusive(at::kSteps, {}, record_.end(), failure(record_.reader, *point.resumed));
     steps_ += counts.steps;
     return findings.finish("steps " + std::to_string(point.steps) + " to " + std::to_string(record_.end() - 1) + ": " +
                            count_of(counts.steps, "step row") + ", " + std::to_string(counts.batches) + " batches, " +
@@ -180,9 +184,9 @@ class ResumeJudge {
   CheckResult check_control(const ResumePoint& point) {
     Findings findings("control");
     if (!point.whole() || !point.cold || point.cold->steps.empty() || point.resumed->steps.empty()) {
-      findings.inconclusive(
-          at::kSteps, {}, point.steps,
-          point.cold && point.cold->steps.empty() ? failure(*point.cold) + ", before its first step" : "there is no cold start to tell apart");
+      findings.inconclusive(at::kSteps, {}, point.steps,
+                            point.cold && point.cold->steps.empty() ? failure(record_.reader, *point.cold) + ", before its first step"
+                                                                    : "there is no cold start to tell apart");
       return findings.finish(point.text() + ": nothing to compare");
     }
     const std::int64_t end = point.cold->steps.back().step.step + 1;
