@@ -104,7 +104,13 @@ class C10dReducer final : public GradientReducer {
     if (!watching_) return;
     const auto parameters = model_.parameter_tensors();
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      watchers_.push_back(parameters[i].register_hook([this, i](const at::Tensor&) { ready_order_.push_back(static_cast<std::int64_t>(i)); }));
+      watchers_.push_back(parameters[i].register_hook([this, i](const at::Tensor&) { see_ready(static_cast<std::int64_t>(i)); }));
+  }
+
+  /// A block that is computed again in backward calls the hook once more, before its gradient is accumulated: the last call counts.
+  void see_ready(std::int64_t parameter) {
+    std::erase(ready_order_, parameter);
+    ready_order_.push_back(parameter);
   }
 
   void end_watch() {
