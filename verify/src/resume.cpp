@@ -50,6 +50,8 @@ std::string failure(const recorder::Reader& reader, const RunData& run) {
     const std::size_t line = exit.stderr_tail.find_last_of('\n');
     if (exit.first_failure && !exit.stderr_tail.empty()) why = exit.stderr_tail.substr(line == std::string::npos ? 0 : line + 1);
   }
+  const std::string prefix = "samerun: error: ";  // As the runtime begins its last line.
+  if (why.starts_with(prefix)) why.erase(0, prefix.size());
   return run_name(run) + " failed" + (why.empty() ? "" : ": " + why);
 }
 
