@@ -1,6 +1,6 @@
 // Trains a small convolutional net on the 1,797 handwritten digits of the UCI set (8 x 8 pixels, 10 classes).
 //
-//   digits [--data FILE] [--epochs N]
+//   digits [--data FILE] [--epochs N] [--device cpu|cuda|auto]
 //
 // A plain libtorch loop; the lines that Samerun adds end in "// samerun".
 #include <torch/torch.h>
@@ -21,6 +21,7 @@ constexpr std::int64_t kBatch = 16;
 struct Arguments {
   std::string data = ".deps/data/digits.csv";
   std::int64_t epochs = 20;
+  std::string device;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -31,8 +32,10 @@ Arguments parse(int argc, char** argv) {
       arguments.data = argv[++i];
     } else if (word == "--epochs" && i + 1 < argc) {
       arguments.epochs = std::atoll(argv[++i]);
+    } else if (word == "--device" && i + 1 < argc) {
+      arguments.device = argv[++i];
     } else {
-      throw std::runtime_error("digits: unknown argument '" + word + "'; usage: digits [--data FILE] [--epochs N]");
+      throw std::runtime_error("digits: unknown argument '" + word + "'; usage: digits [--data FILE] [--epochs N] [--device cpu|cuda|auto]");
     }
   }
   return arguments;
@@ -91,7 +94,8 @@ void train(int argc, char** argv) {
 
   auto options = samerun::options_from(argc, argv);  // samerun
   options.accumulation_steps = 4;                    // samerun
-  samerun::Accelerator accelerator(options);         // samerun
+  if (!arguments.device.empty()) options.device = arguments.device;
+  samerun::Accelerator accelerator(options);  // samerun
   auto train_loader =
       accelerator.prepare_loader(samerun::tensor_dataset("digits-train", images.index_select(0, train_rows), labels.index_select(0, train_rows)),
                                  {.batch_size = kBatch, .shuffle = true});
@@ -100,6 +104,7 @@ void train(int argc, char** argv) {
                                  {.batch_size = 64, .training = false});
 
   Net model;
+  model->to(accelerator.device());
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(4e-3).weight_decay(0.01));
   const auto total_steps = arguments.epochs * train_loader.steps();
   auto schedule = samerun::linear_warmup_decay(optimizer, std::min<std::int64_t>(10, total_steps / 4), total_steps);

@@ -1,7 +1,7 @@
 // Trains a small GPT on the characters of the Jargon File, English prose in the public domain: samples of uneven length, a loss weighted by
 // tokens, and a block whose activations are computed again in the backward pass.
 //
-//   gpt [--data FILE] [--epochs N] [--samples N] [--recompute on|off]
+//   gpt [--data FILE] [--epochs N] [--samples N] [--recompute on|off] [--device cpu|cuda|auto]
 //
 // A plain libtorch loop; the lines that Samerun adds end in "// samerun".
 #include <ATen/CPUGeneratorImpl.h>
@@ -33,6 +33,7 @@ struct Arguments {
   std::int64_t epochs = 2;
   std::int64_t samples = 8000;  // at most; part of the text
   bool recompute = true;
+  std::string device;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -48,8 +49,11 @@ Arguments parse(int argc, char** argv) {
       arguments.samples = std::atoll(value.c_str());
     } else if (word == "--recompute" && (value == "on" || value == "off")) {
       arguments.recompute = value == "on";
+    } else if (word == "--device" && !value.empty()) {
+      arguments.device = value;
     } else {
-      throw std::runtime_error("unknown argument '" + word + "'; usage: gpt [--data FILE] [--epochs N] [--samples N] [--recompute on|off]");
+      throw std::runtime_error("unknown argument '" + word +
+                               "'; usage: gpt [--data FILE] [--epochs N] [--samples N] [--recompute on|off] [--device cpu|cuda|auto]");
     }
     ++i;
   }
@@ -151,8 +155,9 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-at::Generator generator() {
-  return at::detail::getDefaultCPUGenerator();
+// What dropout draws from on this device.
+at::Generator generator(c10::Device device) {
+  return at::globalContext().defaultGenerator(device);
 }
 
 // A block that keeps its input only. Its activations are computed again in the backward pass, from the same random numbers.
@@ -160,20 +165,21 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, BlockImpl* block, const torch::Tensor& x, at::TensorList /*parameters*/) {
     context->save_for_backward({x});
     context->saved_data["block"] = reinterpret_cast<std::int64_t>(block);
-    context->saved_data["random"] = generator().get_state();
+    context->saved_data["random"] = generator(x.device()).get_state();
     return block->forward(x);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& gradients) {
     auto* block = reinterpret_cast<BlockImpl*>(context->saved_data["block"].toInt());
     const auto x = context->get_saved_variables()[0].detach().requires_grad_();
-    const auto random_now = generator().get_state();
-    generator().set_state(context->saved_data["random"].toTensor());
+    auto drawing = generator(x.device());
+    const auto random_now = drawing.get_state();
+    drawing.set_state(context->saved_data["random"].toTensor());
     torch::Tensor y;
     {
       const torch::AutoGradMode record(true);
       y = block->forward(x);
     }
-    generator().set_state(random_now);
+    drawing.set_state(random_now);
     torch::autograd::variable_list inputs = block->parameters();
     inputs.insert(inputs.begin(), x);
     auto result = torch::autograd::grad({y}, inputs, gradients);
@@ -240,13 +246,15 @@ void train(int argc, char** argv) {
 
   auto options = samerun::options_from(argc, argv);  // samerun
   options.accumulation_steps = 2;                    // samerun
-  samerun::Accelerator accelerator(options);         // samerun
+  if (!arguments.device.empty()) options.device = arguments.device;
+  samerun::Accelerator accelerator(options);  // samerun
   auto train_loader =
       accelerator.prepare_loader(samerun::tensor_dataset("jargon-train", training.inputs, training.targets), {.batch_size = kBatch, .shuffle = true});
   auto validation_loader = accelerator.prepare_loader(samerun::tensor_dataset("jargon-validation", validation.inputs, validation.targets),
                                                       {.batch_size = 64, .training = false});
 
   Gpt model(arguments.recompute);
+  model->to(accelerator.device());
   torch::optim::AdamW optimizer(groups(model));
   const auto total_steps = arguments.epochs * train_loader.steps();
   auto schedule = samerun::linear_warmup_decay(optimizer, std::min<std::int64_t>(20, total_steps / 4), total_steps);

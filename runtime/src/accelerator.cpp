@@ -26,6 +26,10 @@ int Accelerator::local_rank() const {
   return engine_->launch.local_rank;
 }
 
+c10::Device Accelerator::device() const {
+  return engine_->compute.device;
+}
+
 Loader Accelerator::prepare_loader(std::shared_ptr<Dataset> dataset, const LoaderOptions& options) {
   if (!dataset) throw Error(ErrorCode::kInvalidArgument, "prepare_loader() was given no dataset", {}, rank());
   return Loader(std::make_shared<detail::LoaderImpl>(*engine_, std::move(dataset), options));

@@ -14,6 +14,7 @@ namespace {
 at::Tensor readable(const at::Tensor& tensor) {
   auto values = tensor.detach();
   if (values.is_sparse()) values = values.to_dense();
+  values = values.to(at::kCPU);  // itself where it is there already
   if (values.is_floating_point() && values.scalar_type() != at::kFloat && values.scalar_type() != at::kDouble) values = values.to(at::kFloat);
   return values.contiguous();
 }
@@ -29,7 +30,7 @@ Digest digest_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return digest_bytes(nullptr, 0);
   auto values = tensor.detach();
   if (values.is_sparse()) values = values.to_dense();
-  values = values.contiguous();
+  values = values.to(at::kCPU).contiguous();
   return digest_bytes(values.const_data_ptr(), values.nbytes());
 }
 

@@ -56,7 +56,8 @@ Engine::Engine(Options given)
   terminating_engine = this;
   previous_handler = std::set_terminate(&Engine::on_terminate);
   try {
-    communicator = make_communicator(launch, static_cast<int>(options.timeout_s.value()));
+    compute = resolve_device(options.device.value(), launch.local_rank);
+    communicator = make_communicator(launch, static_cast<int>(options.timeout_s.value()), compute.nccl.get());
     if (seams.communicator) communicator = seams.communicator(communicator);
     announce();
   } catch (...) {
@@ -126,6 +127,7 @@ void Engine::announce() {
                                         "accumulation_steps=" + std::to_string(options.accumulation_steps.value()),
                                         "threads=" + std::to_string(at::get_num_threads()),
                                         "cpu_capability=" + at::get_cpu_capability(),
+                                        "device=" + std::string(compute.gpu() ? "cuda" : "cpu"),
                                         "precision=" + std::string(mode.float64 ? "float64" : "native")};
   require_agreement(*communicator, "the program or its settings", agreed);
   observers().on_rank_start({launch.rank, launch.world_size, launch.local_rank, ::getpid(), host_name(), id, utc_now_ns(), monotonic_now_ns()});
@@ -133,6 +135,7 @@ void Engine::announce() {
   emit_setting("world_size", std::to_string(launch.world_size), launch.source == "none" ? Origin::kDefault : Origin::kEnvironment);
   emit_setting("launcher", launch.source, Origin::kEnvironment);
   emit_setting("backend", communicator->backend(), Origin::kDefault);
+  emit_setting("device", compute.device.str(), options.device.origin());
   emit_setting("replay_world", std::to_string(mode.replay_world), environment);
   emit_setting("reference", mode.whole ? "whole" : "replay", environment);
   emit_setting("variation", std::to_string(mode.variation), environment);
@@ -147,6 +150,7 @@ void Engine::announce() {
   emit_setting("threads", std::to_string(at::get_num_threads()), launch.threads ? Origin::kEnvironment : Origin::kDefault);
   observers().on_environment({"libtorch", TORCH_VERSION, "torch/version.h", ""});
   observers().on_environment({"cpu_capability", at::get_cpu_capability(), "libtorch", ""});
+  observers().on_environment({"device", compute.found, "options.device=" + options.device.value(), ""});
   observers().on_environment({"mkl", yes_no(at::hasMKL()), "libtorch", ""});
 }
 
@@ -251,6 +255,7 @@ void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool trainin
                   pass_epoch, slot.batch.global_index};
   if (seams.stream) name = seams.stream(name, rank());
   seed_generator(stream_seed(name));
+  if (compute.gpu()) seed_gpu_generator(compute.device, stream_seed(name));
   if (mode.whole && training && !warned_random_) random_before_ = generator_state_digest();
   if (training) spans.open_compute();
 }

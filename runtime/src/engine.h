@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "communicator.h"
+#include "compute_device.h"
 #include "launch_environment.h"
 #include "locked.h"
 #include "manifest.h"
@@ -74,6 +75,7 @@ class Engine {
   LaunchInfo launch;
   Mode mode;
   Seams seams;
+  ComputeDevice compute;
   std::shared_ptr<Communicator> communicator;
 
   int rank() const { return launch.rank; }

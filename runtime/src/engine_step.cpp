@@ -319,6 +319,7 @@ void Engine::exchange_capture() {
 /// 64 pieces, for a step moves nearly all of it.
 Engine::Mark Engine::mark_of(const at::Tensor& parameter) {
   constexpr std::size_t kPieces = 64, kPieceBytes = 64;
+  if (!parameter.is_cpu()) return {parameter._version(), {}};  // looking at values would fetch them from the GPU at every step
   const auto values = parameter.detach().contiguous();
   const auto* bytes = static_cast<const char*>(values.const_data_ptr());
   const std::size_t size = values.nbytes();

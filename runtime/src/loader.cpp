@@ -56,6 +56,12 @@ at::Tensor widened(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor;
 }
 
+/// The training thread waits for the copy: a batch that is used is there.
+void move_to(c10::Device device, Batch& batch) {
+  batch.data = batch.data.to(device);
+  if (batch.target.defined()) batch.target = batch.target.to(device);
+}
+
 }  // namespace
 
 LoaderImpl::LoaderImpl(Engine& engine, std::shared_ptr<Dataset> dataset, const LoaderOptions& options)
@@ -166,6 +172,7 @@ void LoaderImpl::advance() {
     // An evaluation's waiting is part of the evaluation.
     const SpanTimer timer(engine_.spans, options_.training ? SpanKind::kDataWait : SpanKind::kEvaluation);
     fetched = pool_->next();
+    if (engine_.compute.gpu()) move_to(engine_.compute.device, fetched.batch);
   }
   hand_over(slot, std::move(fetched));
 }

@@ -12,6 +12,11 @@ Setting<std::int64_t> integer(const char* name, std::int64_t least, std::int64_t
   return value ? Setting<std::int64_t>(*value, Origin::kEnvironment) : Setting<std::int64_t>(otherwise, Origin::kDefault);
 }
 
+Setting<std::string> text(const char* name, const char* otherwise) {
+  const auto value = environment_text(name);
+  return value ? Setting<std::string>(*value, Origin::kEnvironment) : Setting<std::string>(otherwise, Origin::kDefault);
+}
+
 }  // namespace
 
 Options resolve_options(int argc, char** argv) {
@@ -22,8 +27,8 @@ Options resolve_options(int argc, char** argv) {
   options.find_unused_parameters = Setting<bool>(false, Origin::kDefault);
   options.bucket_bytes = Setting<std::int64_t>(std::int64_t{25} << 20, Origin::kDefault);
   options.allow_outside_updates = Setting<bool>(false, Origin::kDefault);
-  const auto folder = environment_text(env::kCheckpointDir);
-  options.checkpoint_dir = folder ? Setting<std::string>(*folder, Origin::kEnvironment) : Setting<std::string>("checkpoints", Origin::kDefault);
+  options.device = text(env::kDevice, "cpu");
+  options.checkpoint_dir = text(env::kCheckpointDir, "checkpoints");
   options.total_limit = Setting<std::int64_t>(0, Origin::kDefault);
   options.argv.assign(argv, argv + argc);
   options.observers = std::make_shared<ObserverList>();

@@ -140,7 +140,7 @@ std::vector<ByteRange> write_safetensors(const ByteSink& sink, const TensorList&
   sink(&size, sizeof size);
   sink(header.data(), header.size());
   for (const auto index : file_order(tensors)) {
-    const auto values = tensors[index].second.contiguous();
+    const auto values = tensors[index].second.to(at::kCPU).contiguous();
     sink(values.const_data_ptr(), values.nbytes());
   }
   for (auto& range : ranges) range = {range.begin + sizeof size + size, range.end + sizeof size + size};

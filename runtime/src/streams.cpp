@@ -15,6 +15,12 @@ void seed_generator(std::uint32_t seed) {
   generator.set_current_seed(seed);
 }
 
+void seed_gpu_generator(c10::Device device, std::uint32_t seed) {
+  auto generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
 at::Tensor generator_state() {
   auto generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());

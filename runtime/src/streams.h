@@ -8,6 +8,8 @@ namespace samerun::detail {
 
 /// Sets libtorch's default CPU generator. Only the low 32 bits of a seed act.
 void seed_generator(std::uint32_t seed);
+/// The same of a GPU's own generator, whose numbers are others.
+void seed_gpu_generator(c10::Device device, std::uint32_t seed);
 /// The generator's full state, a copy.
 at::Tensor generator_state();
 void set_generator_state(const at::Tensor& state);

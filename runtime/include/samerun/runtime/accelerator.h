@@ -80,6 +80,8 @@ class Accelerator {
   int rank() const;
   int world_size() const;
   int local_rank() const;
+  /// Where this rank computes, as options.device asked and as was found: move the model there before the optimizer is made. Batches come there.
+  c10::Device device() const;
   bool is_main_process() const { return rank() == 0; }
 
   /// Makes this rank's loader. Collective: the ranks compare the dataset's name and size.

@@ -19,7 +19,7 @@ class LoaderImpl;
 
 /// What the program gets for one micro-batch.
 struct Batch {
-  at::Tensor data;                ///< [rows, ...], CPU, the dataset's dtype (floating members widened in a float64 shadow).
+  at::Tensor data;                ///< [rows, ...], on accelerator.device(), the dataset's dtype (floating members widened in a float64 shadow).
   at::Tensor target;              ///< [rows, ...]; undefined when the dataset has none.
   std::int64_t size = 0;          ///< Rows that count: the weight for a mean loss. 0 for a filler.
   std::vector<std::int64_t> ids;  ///< Dataset index of each row; rows from `size` on are padding.

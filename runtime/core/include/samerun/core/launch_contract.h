@@ -16,6 +16,7 @@ inline constexpr const char* kRunId = "SAMERUN_RUN_ID";          ///< Integer ke
 inline constexpr const char* kStaging = "SAMERUN_STAGING";       ///< Folder for this run's staging files; set = record.
 inline constexpr const char* kTimeout = "SAMERUN_TIMEOUT_S";     ///< Bound on every collective, seconds.
 inline constexpr const char* kSeed = "SAMERUN_SEED";
+inline constexpr const char* kDevice = "SAMERUN_DEVICE";  ///< "cpu", "cuda" or "auto".
 inline constexpr const char* kAccumulation = "SAMERUN_ACCUMULATION_STEPS";
 
 // Checkpoints.
