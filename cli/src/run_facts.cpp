@@ -39,7 +39,10 @@ RunFacts gather_facts(const recorder::Reader& reader, std::int64_t id) {
   facts.events = reader.events(id);
   facts.dropped_rows = reader.dropped_rows(id);
   facts.speed = read_speed(reader, facts.run);
-  for (const recorder::MetricRow& row : reader.metrics(id)) facts.metrics[{row.metric.name, row.metric.purpose}] = row.metric;
+  for (const recorder::MetricRow& row : reader.metrics(id)) {
+    if (row.metric.rule == "logged" && row.rank != 0) continue;  // The metric is rank 0's.
+    facts.metrics[{row.metric.name, row.metric.purpose}] = row.metric;
+  }
   for (const recorder::CheckpointRow& row : reader.checkpoints(id)) take_checkpoint(facts, row.checkpoint);
   for (const recorder::StepRow& row : reader.steps(id)) {
     if (row.rank == 0) take_step(facts, row.step);  // The counts are over all ranks.

@@ -66,9 +66,11 @@ void Accelerator::print(const std::string& line) const {
 }
 
 void Accelerator::log(const std::vector<std::pair<std::string, double>>& values) {
-  if (!is_main_process()) return;
+  const auto& current = engine_->current;
   for (const auto& [name, value] : values) {
-    engine_->observers().on_metric({engine_->position.optimizer_step, engine_->epoch, name, value, "logged"});
+    Metric metric{engine_->position.optimizer_step, engine_->epoch, name, value, "logged"};
+    if (current.valid) metric.purpose = current.purpose;
+    engine_->observers().on_metric(metric);
   }
 }
 

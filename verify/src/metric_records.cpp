@@ -37,7 +37,12 @@ MetricRecords metric_records(const recorder::Reader& reader, std::int64_t run) {
   MetricRecords records;
   for (auto& row : reader.metrics(run)) {
     const Metric& metric = row.metric;
-    records[{metric.name, metric.purpose, metric.pass, metric.step}].results.push_back(row);
+    auto& record = records[{metric.name, metric.purpose, metric.pass, metric.step}];
+    if (metric.pass < 0 && row.rank != 0) {
+      record.others[row.rank].push_back(metric.value);
+    } else {
+      record.results.push_back(row);
+    }
   }
   for (const auto& row : reader.sample_values(run)) {
     append(records[{row.values.name, row.values.purpose, row.values.pass, row.values.step}], row);

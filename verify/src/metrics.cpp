@@ -316,7 +316,7 @@ void check_metric_values(const Arm& arm, const MetricRecords& d, Findings& findi
 CheckResult check_metrics(const PairRecord& pair, Decided& decided) {
   Findings findings("metrics");
   JudgedMetrics judged;
-  std::string summary;
+  const auto moving = moving_metrics(pair);
   for (const Arm* arm : pair.arms()) {
     const auto d = metric_records(pair.reader, arm->candidate.id()), r = metric_records(pair.reader, arm->reference.id());
     for (const auto* records : {&d, &r}) {
@@ -324,6 +324,7 @@ CheckResult check_metrics(const PairRecord& pair, Decided& decided) {
     }
     check_metric_rows(*arm, d, r, findings, judged);
     check_metric_values(*arm, d, findings, judged);
+    if (moving) compare_logged_over_ranks(*arm, d, *moving, findings, judged);
     compare_metrics(pair, *arm, d, r, findings, judged);
   }
   decided.unjudged_metrics = judged.unjudged();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -13,7 +14,8 @@
 // The parts of the metrics check: what the record holds, what holds within one run, and what holds between the runs.
 namespace samerun::verify {
 
-/// One time that a metric was asked for: over which pass, at which step. Logged values have no purpose, and pass -1.
+/// One time that a metric was asked for: over which pass, at which step. Logged values have pass -1, and a purpose where they come from
+/// inside a training loop.
 struct Asked {
   std::string name, purpose;
   std::int64_t pass = -1, step = 0;
@@ -23,7 +25,8 @@ struct Asked {
 
 /// What the record holds of it.
 struct MetricRecord {
-  std::vector<recorder::MetricRow> results;  ///< One; more where it was asked for, or logged, again at that step.
+  std::vector<recorder::MetricRow> results;   ///< One; more where it was asked for, or logged, again at that step. Logged: rank 0's.
+  std::map<int, std::vector<double>> others;  ///< What the other ranks logged, by rank.
   std::int64_t columns = 1;
   bool has_rows = false;
   std::vector<std::int64_t> ids;  ///< Ascending; over all ranks.
@@ -55,6 +58,11 @@ std::string metric_place(const Asked& asked, const Arm& arm);
 void check_metric_rows(const Arm& arm, const MetricRecords& d, const MetricRecords& r, Findings& findings, JudgedMetrics& judged);
 /// The candidate's values are what its rows make them.
 void check_metric_values(const Arm& arm, const MetricRecords& d, Findings& findings, JudgedMetrics& judged);
+/// Names of logged values that re-executions of the float64 reference move (a clock); nullopt without re-executions.
+std::optional<std::set<std::string>> moving_metrics(const PairRecord& pair);
+/// What every rank logs under one name is one value: else only rank 0's batches are in the metric. Leaves out what `moving` names.
+void compare_logged_over_ranks(const Arm& arm, const MetricRecords& d, const std::set<std::string>& moving, Findings& findings,
+                               JudgedMetrics& judged);
 /// The candidate's rows and values are the reference's: in float64 up to the noise of re-executions, else bitwise where the
 /// states are.
 void compare_metrics(const PairRecord& pair, const Arm& arm, const MetricRecords& d, const MetricRecords& r, Findings& findings,

@@ -37,7 +37,7 @@ Lines lines_of(const MetricRecords& records) {
     const Place place{asked.step, asked.pass};
     // Of values that are logged again at a step the last one stands. One process that replays several ranks goes through
     // the loop once for each of them, and logs as often.
-    if (asked.logged() || record.results.size() == 1)
+    if (!record.results.empty() && (asked.logged() || record.results.size() == 1))
       lines[{asked.name, asked.purpose, false}][place] = {{}, {record.results.back().metric.value}, record.results.size()};
     if (record.has_rows) lines[{asked.name, asked.purpose, true}][place] = {record.ids, record.values, 1};
   }
@@ -151,6 +151,8 @@ class Compare {
     if (d.ids != r.ids) return judged_.leave(series.name, "over other samples in the reference");
     if (!series.rows && judged_.wrong.count(asked(series, place)) != 0) return;  // found already
     if (bitwise_equal(d, r)) return found_equal(series, d);
+    if (place.second < 0 && !series.purpose.empty())
+      return judged_.leave(series.name, "logged inside the training loop, where a replay has one rank's batch");
     if (d.times != r.times) {
       // From inside the loop over batches. One process that replays several ranks has another batch in hand then.
       return judged_.leave(series.name, "logged another number of times a step by the reference");
@@ -250,6 +252,51 @@ class Compare {
 };
 
 }  // namespace
+
+std::optional<std::set<std::string>> moving_metrics(const PairRecord& pair) {
+  if (!pair.shadow || pair.reruns.empty()) return std::nullopt;
+  const Lines of_reference = lines_of(metric_records(pair.reader, pair.shadow->reference.id()));
+  std::set<std::string> moving;
+  for (const RunData& rerun : pair.reruns) {
+    for (const auto& [series, line] : lines_of(metric_records(pair.reader, rerun.id()))) {
+      const auto other = of_reference.find(series);
+      for (const auto& [place, point] : line) {
+        if (place.second >= 0 || other == of_reference.end()) continue;
+        const auto at = other->second.find(place);
+        if (at == other->second.end() || bitwise_equal(point, at->second)) continue;
+        if (!(distance(point, at->second).value_or(INFINITY) <= kDecided * length(at->second))) moving.insert(series.name);
+      }
+    }
+  }
+  return moving;
+}
+
+void compare_logged_over_ranks(const Arm& arm, const MetricRecords& d, const std::set<std::string>& moving, Findings& findings,
+                               JudgedMetrics& judged) {
+  for (const auto& [asked, record] : d) {
+    if (!asked.logged() || record.results.empty() || moving.count(asked.name) != 0) continue;
+    for (const auto& [rank, values] : record.others) {
+      for (std::size_t i = 0; i < std::min(values.size(), record.results.size()); ++i) {
+        const double first = record.results[i].metric.value;
+        // Ranks may come to one value by different orders of a sum, in float32.
+        const double limit = kBandFactor * unit_roundoff("float32") * std::abs(first);
+        if (same_value(first, values[i]) || std::abs(first - values[i]) <= limit) continue;
+        judged.judged.insert(asked.name);
+        findings.add({{},
+                      Verdict::kDifferent,
+                      at::kMetric,
+                      asked.name,
+                      asked.step,
+                      rank,
+                      std::abs(first - values[i]),
+                      limit,
+                      metric_place(asked, arm) + " is logged as " + exact_number(first) + " by rank 0 and as " + exact_number(values[i]) +
+                          " by rank " + std::to_string(rank) + ": a value of one rank's batches (metric() takes all ranks' samples)"},
+                     "over ranks");
+      }
+    }
+  }
+}
 
 void compare_metrics(const PairRecord& pair, const Arm& arm, const MetricRecords& d, const MetricRecords& r, Findings& findings,
                      JudgedMetrics& judged) {

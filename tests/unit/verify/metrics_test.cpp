@@ -254,6 +254,50 @@ TEST_F(MetricsTest, AClockIsNotJudged) {
   EXPECT_NE(summary(report).find("NOT JUDGED: validation"), std::string::npos) << summary(report);
 }
 
+/// What `value` makes of "validation" on each rank, logged inside the training loop.
+void log_on_all_ranks(FakeRun& run, const std::function<double(double, int rank)>& value) {
+  const auto rows = run.rank(0).metrics;
+  run.each_value("validation", [&](Metric& row) {
+    row.purpose = "train";
+    row.value = value(row.value, 0);
+  });
+  for (int rank = 1; rank < static_cast<int>(run.ranks.size()); ++rank) {
+    for (Metric row : rows) {
+      if (row.name != "validation") continue;
+      row.purpose = "train";
+      row.value = value(row.value, rank);
+      run.rank(rank).metrics.push_back(row);
+    }
+  }
+}
+
+TEST_F(MetricsTest, ALossThatEachRankLogsOfItsOwnBatchIsFound) {
+  FakePair pair = clean_pair();
+  all_runs(pair, [](FakeRun& run) { log_on_all_ranks(run, [](double value, int rank) { return value * (1 + 0.001 * rank); }); });
+  const Report report = judge(pair);
+  EXPECT_TRUE(found(report, "metrics", "metric", "validation", 3));
+  EXPECT_TRUE(says(report, "by rank 1: a value of one rank's batches")) << all_evidence(report);
+}
+
+// A program that reduces its loss over ranks and logs it at every step is no fault, though a replay logs another value.
+TEST_F(MetricsTest, ALossReducedOverRanksInsideTheLoopIsNoDifference) {
+  FakePair pair = clean_pair();
+  all_runs(pair, [](FakeRun& run) {
+    const double shift = run.ranks.size() > 1 ? 0.01 : 0;
+    log_on_all_ranks(run, [shift](double value, int) { return value + shift; });
+  });
+  const Report report = judge(pair);
+  EXPECT_TRUE(same(report)) << all_evidence(report);
+  EXPECT_NE(summary(report).find("NOT JUDGED: validation (logged inside the training loop"), std::string::npos) << summary(report);
+}
+
+TEST_F(MetricsTest, AClockThatEachRankReadsIsNoDifference) {
+  FakePair pair = clean_pair();
+  double seconds = 1;
+  all_runs(pair, [&](FakeRun& run) { log_on_all_ranks(run, [&](double, int) { return seconds *= 1.3; }); });
+  EXPECT_TRUE(same(judge(pair)));
+}
+
 TEST_F(MetricsTest, AMetricOfSomeEpochsIsNoDifference) {
   FakePair pair = clean_pair();
   all_runs(pair, [](FakeRun& run) {

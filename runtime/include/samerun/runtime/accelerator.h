@@ -162,7 +162,8 @@ class Accelerator {
   /// Adds an object of the program's own to each checkpoint. `object` must outlive the Accelerator's use. Throws kInvalidArgument: name taken.
   void register_for_checkpointing(const std::string& name, Stateful& object);
 
-  /// Stores metrics as computed on rank 0 with the current step and epoch. Nothing is known of how they were computed: prefer metric().
+  /// Stores values with the current step and epoch; the metric is rank 0's, and where the other ranks log it too they should have the same.
+  /// Nothing is known of how it was computed: prefer metric(). Not collective.
   void log(const std::vector<std::pair<std::string, double>>& values);
 
  private:

@@ -125,7 +125,7 @@ struct Metric {
   std::string name;
   double value = 0;
   std::string rule;        ///< "logged" for accelerator.log(); else MetricRule's word: "sum", "mean", "weighted-mean", "f1-macro", "samples".
-  std::string purpose;     ///< Loader whose rows it is over; empty when logged.
+  std::string purpose;     ///< Loader whose rows it is over; when logged, the training loader inside whose loop, or empty.
   std::int64_t pass = -1;  ///< Pass of that loader; -1 when logged.
   double numerator = 0;    ///< Of "sum" and the means, float64, added in order of sample id.
   double denominator = 0;  ///< Rows, or the sum of weights.
