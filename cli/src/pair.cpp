@@ -137,8 +137,12 @@ int PairSession::run() {
   }
   if (const std::optional<int> code = run_all()) return *code;
   steps_.say("verdict");
+  const bool array = options_.resume && options_.json;  // Two reports, one document.
+  if (array) std::fputs("[\n", stdout);
   int code = judge({store_.folder(), candidate_, reference_, options_.strict, options_.json, !options_.no_report, options_.quiet}, &store_);
+  if (array) std::fputs(",\n", stdout);
   if (options_.resume) code = worse(code, check_resume());
+  if (array) std::fputs("]\n", stdout);
   if (!options_.quiet)
     std::fprintf(stderr, "samerun: pair %s took %.1f s\n", group_.c_str(), static_cast<double>(monotonic_now_ns() - begin_ns) * 1e-9);
   return code;

@@ -130,7 +130,10 @@ std::optional<int> ResumeSession::run_all() {
 
 int ResumeSession::run() {
   const std::int64_t begin_ns = monotonic_now_ns();
-  if (const std::optional<int> code = run_all()) return *code;
+  if (const std::optional<int> code = run_all()) {
+    if (check_.json) std::fputs("null\n", stdout);  // Nothing was judged; what failed stands on stderr.
+    return *code;
+  }
   steps_.say("verdict");
   const verify::Report report = verify::verify_resume(recorder::Reader(store_.folder()), check_.group);
   const std::string text = check_.json ? verify::to_json(report) : verify::to_text(report, wants_color(STDOUT_FILENO));
