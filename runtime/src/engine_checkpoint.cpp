@@ -192,6 +192,7 @@ void Engine::load_state(const std::string& folder) {
       throw Error(ErrorCode::kCheckpoint, "after load_state() the live state is not the saved one: " + *difference, {{"folder", loaded.path}},
                   rank());
   });
+  if (seams.after_load) seams.after_load(*optimizer_, {position.optimizer_step, rank(), launch.world_size});
   observers().on_event({"info", "checkpoint-loaded", loaded.path, position.optimizer_step});
 }
 

@@ -126,6 +126,7 @@ Fetched LoaderImpl::fetch(std::int64_t index) const {
   seeds.reserve(ref.ids.size());
   const auto seed = static_cast<std::uint64_t>(engine_.options.seed.value());
   for (const auto id : ref.ids) seeds.push_back(stream_key({seed, "sample", epoch_, id}));
+  if (engine_.seams.sample_seeds) engine_.seams.sample_seeds(seeds, index, engine_.rank());
   Fetched fetched;
   fetched.batch = dataset_->get(ref.ids, seeds);
   auto& batch = fetched.batch;

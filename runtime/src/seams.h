@@ -12,6 +12,10 @@
 #include "samerun/core/stream.h"
 #include "state_tree.h"
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace samerun::detail {
 
 struct WeightContext {
@@ -72,6 +76,8 @@ struct Seams {
   /// The batch that this rank is handed.
   std::function<std::optional<BatchRef>(const Plan&, std::int64_t epoch, std::int64_t round, int rank, bool training)> batch;
   std::function<StreamName(StreamName, int rank)> stream;
+  /// Called on a worker with what a dataset's random transforms are seeded with, one a row; `index` counts this rank's batches of a pass.
+  std::function<void(std::vector<std::uint64_t>& seeds, std::int64_t index, int rank)> sample_seeds;
   std::function<double(double weight, const WeightContext&)> weight;
   std::function<double(double scale, const ScaleContext&)> scale;
   /// Whether this micro-batch ends its window.
@@ -91,6 +97,8 @@ struct Seams {
   std::function<void(StateTree&, const CheckpointContext&)> state_saved;
   /// The state as it was read and checked, before it is put into the live objects.
   std::function<void(StateTree&, const CheckpointContext&)> state_loaded;
+  /// Called after a load, once the live state was found to be the saved one: what goes wrong here, no leaf tells.
+  std::function<void(torch::optim::Optimizer&, const CheckpointContext&)> after_load;
   /// Called on rank 0 with the folder of a checkpoint that was just committed.
   std::function<void(const std::string& folder, const CheckpointContext&)> checkpoint_committed;
   /// The batch of the pass at which a loader goes on after load_state().
