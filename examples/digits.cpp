@@ -1,6 +1,6 @@
 // Trains a small convolutional net on the 1,797 handwritten digits of the UCI set (8 x 8 pixels, 10 classes).
 //
-//   digits [--data FILE] [--epochs N] [--device cpu|cuda|auto]
+//   digits [--data FILE] [--epochs N] [--accumulation N] [--device cpu|cuda|auto]
 //
 // A plain libtorch loop; the lines that Samerun adds end in "// samerun".
 #include <torch/torch.h>
@@ -21,6 +21,7 @@ constexpr std::int64_t kBatch = 16;
 struct Arguments {
   std::string data = ".deps/data/digits.csv";
   std::int64_t epochs = 20;
+  std::int64_t accumulation = 4;  // micro-batches a step and rank
   std::string device;
 };
 
@@ -32,10 +33,13 @@ Arguments parse(int argc, char** argv) {
       arguments.data = argv[++i];
     } else if (word == "--epochs" && i + 1 < argc) {
       arguments.epochs = std::atoll(argv[++i]);
+    } else if (word == "--accumulation" && i + 1 < argc) {
+      arguments.accumulation = std::atoll(argv[++i]);
     } else if (word == "--device" && i + 1 < argc) {
       arguments.device = argv[++i];
     } else {
-      throw std::runtime_error("digits: unknown argument '" + word + "'; usage: digits [--data FILE] [--epochs N] [--device cpu|cuda|auto]");
+      throw std::runtime_error("digits: unknown argument '" + word +
+                               "'; usage: digits [--data FILE] [--epochs N] [--accumulation N] [--device cpu|cuda|auto]");
     }
   }
   return arguments;
@@ -92,8 +96,8 @@ void train(int argc, char** argv) {
   const auto [images, labels] = read_digits(arguments.data);
   const auto [train_rows, test_rows] = split_rows(images.size(0));
 
-  auto options = samerun::options_from(argc, argv);  // samerun
-  options.accumulation_steps = 4;                    // samerun
+  auto options = samerun::options_from(argc, argv);     // samerun
+  options.accumulation_steps = arguments.accumulation;  // samerun
   if (!arguments.device.empty()) options.device = arguments.device;
   samerun::Accelerator accelerator(options);  // samerun
   auto train_loader =

@@ -1,7 +1,7 @@
 // Trains a small GPT on the characters of the Jargon File, English prose in the public domain: samples of uneven length, a loss weighted by
 // tokens, and a block whose activations are computed again in the backward pass.
 //
-//   gpt [--data FILE] [--epochs N] [--samples N] [--recompute on|off] [--device cpu|cuda|auto]
+//   gpt [--data FILE] [--epochs N] [--samples N] [--accumulation N] [--recompute on|off] [--device cpu|cuda|auto]
 //
 // A plain libtorch loop; the lines that Samerun adds end in "// samerun".
 #include <ATen/CPUGeneratorImpl.h>
@@ -31,7 +31,8 @@ constexpr std::int64_t kHeldOut = 24;    // every so many-th sample is for valid
 struct Arguments {
   std::string data = ".deps/data/jargon.txt";
   std::int64_t epochs = 2;
-  std::int64_t samples = 8000;  // at most; part of the text
+  std::int64_t samples = 8000;    // at most; part of the text
+  std::int64_t accumulation = 2;  // micro-batches a step and rank
   bool recompute = true;
   std::string device;
 };
@@ -47,13 +48,16 @@ Arguments parse(int argc, char** argv) {
       arguments.epochs = std::atoll(value.c_str());
     } else if (word == "--samples" && std::atoll(value.c_str()) > 0) {
       arguments.samples = std::atoll(value.c_str());
+    } else if (word == "--accumulation" && std::atoll(value.c_str()) > 0) {
+      arguments.accumulation = std::atoll(value.c_str());
     } else if (word == "--recompute" && (value == "on" || value == "off")) {
       arguments.recompute = value == "on";
     } else if (word == "--device" && !value.empty()) {
       arguments.device = value;
     } else {
-      throw std::runtime_error("unknown argument '" + word +
-                               "'; usage: gpt [--data FILE] [--epochs N] [--samples N] [--recompute on|off] [--device cpu|cuda|auto]");
+      throw std::runtime_error(
+          "unknown argument '" + word +
+          "'; usage: gpt [--data FILE] [--epochs N] [--samples N] [--accumulation N] [--recompute on|off] [--device cpu|cuda|auto]");
     }
     ++i;
   }
@@ -244,8 +248,8 @@ void train(int argc, char** argv) {
   const auto training = encode(pieces, false), validation = encode(pieces, true);
   const auto [unigram, bigram] = entropies(validation);
 
-  auto options = samerun::options_from(argc, argv);  // samerun
-  options.accumulation_steps = 2;                    // samerun
+  auto options = samerun::options_from(argc, argv);     // samerun
+  options.accumulation_steps = arguments.accumulation;  // samerun
   if (!arguments.device.empty()) options.device = arguments.device;
   samerun::Accelerator accelerator(options);  // samerun
   auto train_loader =
