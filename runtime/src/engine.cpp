@@ -230,6 +230,7 @@ void Engine::observe_local(const std::vector<at::Tensor>& running, const MicroBa
 
 void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool training, const std::string& purpose, std::int64_t pass_epoch,
                                std::int64_t pass) {
+  if (training) spans.open_compute();
   statistics_.abandon();
   evaluation = {};
   auto& batch = training ? current : evaluation;
@@ -257,7 +258,6 @@ void Engine::batch_handed_over(const Slot& slot, std::int64_t rows, bool trainin
   seed_generator(stream_seed(name));
   if (compute.gpu()) seed_gpu_generator(compute.device, stream_seed(name));
   if (mode.whole && training && !warned_random_) random_before_ = generator_state_digest();
-  if (training) spans.open_compute();
 }
 
 /// The state as it stands before anything of this window has touched it: it must be what the last step left.
