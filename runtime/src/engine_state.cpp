@@ -100,6 +100,7 @@ StateTree Engine::capture_state() {
   if (const auto order = reducer_->ready_order(); !order.empty()) tree.set("reducer/ready_order", joined(order));
   tree.set("rank/generator", generator_state(), true);
   capture_window(tree);
+  metrics.capture(tree);
   capture_objects(tree);
   return tree;
 }
@@ -221,6 +222,7 @@ void Engine::apply_state(const StateTree& tree) {
   if (tree.has("reducer/ready_order")) reducer_->set_ready_order(split(tree.text("reducer/ready_order")));
   set_generator_state(tree.tensor("rank/generator"));
   apply_window(tree);
+  metrics.apply(tree);
   check_stop();
 }
 

@@ -78,6 +78,7 @@ void MetricStore::add(const std::string& name, const at::Tensor& values, const M
   auto& pending = found != pending_.end()
                       ? found->second
                       : pending_.try_emplace(name, PendingMetric{rule, batch.purpose, batch.epoch, batch.pass, columns, {}}).first->second;
+  pending.rule = rule;  // a load brings the rows without the program's function
   const torch::NoGradGuard guard;
   const auto real = values.detach().narrow(0, 0, batch.real).to(at::kCPU, at::kDouble).contiguous();
   const auto* first = real.const_data_ptr<double>();

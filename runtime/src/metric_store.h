@@ -11,6 +11,7 @@ namespace samerun::detail {
 
 struct CurrentBatch;
 class Engine;
+class StateTree;
 
 /// Rows of a metric: [ids, columns] values, row by row.
 struct MetricRows {
@@ -33,6 +34,9 @@ class MetricStore {
   void add(const std::string& name, const at::Tensor& values, const MetricRule& rule, const CurrentBatch& batch, int rank);
   /// The metric over all ranks, recorded; its rows are dropped. Collective. Throws as Accelerator::metric_value() does.
   double value(const std::string& name, Engine& engine);
+  /// Rows not yet asked for, as leaves "metric/NAME/..." of this rank, and back.
+  void capture(StateTree& tree) const;
+  void apply(const StateTree& tree);
 
  private:
   std::map<std::string, PendingMetric> pending_;

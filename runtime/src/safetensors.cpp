@@ -149,9 +149,14 @@ std::vector<ByteRange> write_safetensors(const ByteSink& sink, const TensorList&
 
 void write_safetensors(const std::string& path, const TensorList& tensors, const Metadata& metadata) {
   const std::string aside = path + ".partial";
-  FileWriter file(aside);
-  write_safetensors([&file](const void* data, std::size_t size) { file.write(data, size); }, tensors, metadata);
-  file.finish();
+  std::optional<FileWriter> file;  // made once the header is known to be possible
+  write_safetensors(
+      [&](const void* data, std::size_t size) {
+        if (!file) file.emplace(aside);
+        file->write(data, size);
+      },
+      tensors, metadata);
+  file->finish();
   rename_path(aside, path);
 }
 

@@ -7,6 +7,7 @@
 //   save-epochs             saves at each epoch's end;  save-twice: once more at once
 //   no-load                 forgets load_state();  load=NAME: loads without being told to by the launcher
 //   untied, other-loader, no-schedule, no-object      a program that is another one
+//   diverge                 one rank's running statistics go their own way
 //   digests                 prints digests of the live state around a load that fails
 //   die-at=K, full-at=K     the K-th change to the file system ends the process, or fails as on a full disk;  count-changes: prints how many
 #include <torch/torch.h>
@@ -150,7 +151,9 @@ struct Job {
 
   void train(const Batch& batch) {
     auto window = accelerator.accumulate(model);
-    const auto loss = (model->forward(batch.data) - batch.target).pow(2).sum(1).mean();
+    const auto errors = (model->forward(batch.data) - batch.target).pow(2).sum(1);
+    accelerator.metric("train-error", errors, samerun::MetricRule::mean());  // asked for at the epoch's end
+    const auto loss = errors.mean();
     accelerator.backward(loss, static_cast<double>(batch.size));
     if (window.sync_gradients()) accelerator.clip_grad_norm(model->parameters(), 1.0);
     opt->step();
@@ -228,7 +231,10 @@ void run(Accelerator& accelerator, const Words& words) {
       if (job.trail.batches() % job.loader.batches() == 2) job.evaluate();  // a counter of this loop alone would start again when resumed
     }
     job.evaluate();
+    accelerator.metric_value("train-error");
     say("epoch", std::to_string(epoch));
+    const torch::NoGradGuard guard;
+    if (words.has("diverge") && accelerator.rank() == 1) job.model->norm->running_mean.add_(1);
     if (words.has("save-epochs")) save(job);
     if (words.has("save-twice")) save(job);
   }

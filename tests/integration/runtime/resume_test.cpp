@@ -51,7 +51,13 @@ Rows rows_of(const Reader& reader, std::int64_t run) {
   }
   for (const auto& [rank, g] : reader.group_steps(run))
     rows.insert(line(std::string("group"), rank, g.step, g.group, g.learning_rate, g.weight_decay, g.beta1, g.beta2, g.epsilon, g.momentum));
-  for (const auto& [rank, m] : reader.metrics(run)) rows.insert(line(std::string("metric"), rank, m.step, m.epoch, m.name, m.value));
+  for (const auto& [rank, m] : reader.metrics(run))
+    rows.insert(line(std::string("metric"), rank, m.step, m.epoch, m.name, m.value, m.purpose, m.pass, m.numerator, m.denominator, m.rows));
+  for (const auto& [rank, s] : reader.sample_values(run)) {
+    std::string text;
+    for (const auto value : s.values) text += word(value) + ",";
+    rows.insert(line(std::string("samples"), rank, s.step, s.epoch, s.purpose, s.pass, s.name, recorder::ids_to_text(s.ids), text));
+  }
   for (const char* stage : {stage::kRaw, stage::kClipped, stage::kUpdate, stage::kState}) {
     reader.tensors(run, stage, [&](const recorder::TensorRow& row) {
       rows.insert(line(std::string(stage), row.rank, row.trace.step, row.trace.name, row.trace.digest, row.trace.norm));
