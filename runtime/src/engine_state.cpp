@@ -247,7 +247,7 @@ void Engine::apply_window(const StateTree& tree) {
     running[a].assign(parameters.size(), {});
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const auto path = "window/gradient/" + std::to_string(a) + "/" + parameters[i].name;
-      if (tree.has(path)) running[a][i] = tree.tensor(path).clone();
+      if (tree.has(path)) running[a][i] = tree.tensor(path).to(parameters[i].tensor.device(), /*non_blocking=*/false, /*copy=*/true);
     }
   }
   reducer_->set_running(std::move(running));

@@ -102,7 +102,10 @@ struct Capture {
 struct Apply {
   const StateTree& tree;
   std::string path;
-  void operator()(at::Tensor* tensor) const { *tensor = tree.has(path) ? tree.tensor(path).clone() : at::Tensor(); }
+  c10::Device device = at::kCPU;
+  void operator()(at::Tensor* tensor) const {
+    *tensor = tree.has(path) ? tree.tensor(path).to(device, /*non_blocking=*/false, /*copy=*/true) : at::Tensor();
+  }
   void operator()(std::int64_t* value) const { *value = tree.integer(path); }
   void operator()(double* value) const { *value = tree.number(path); }
   void operator()(bool* value) const { *value = tree.text(path) == "true"; }
@@ -210,7 +213,7 @@ void apply_optimizer(optim::Optimizer& optimizer, const std::vector<NamedTensor>
       continue;
     }
     auto state = kind_of(slot.group->options()).make_state();
-    for (const auto& field : fields_of(*state)) std::visit(Apply{tree, path + field.name}, field.value);
+    for (const auto& field : fields_of(*state)) std::visit(Apply{tree, path + field.name, slot.parameter.device()}, field.value);
     optimizer.state()[key] = std::move(state);
   }
 }

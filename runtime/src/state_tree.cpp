@@ -15,7 +15,7 @@ Digest Leaf::digest() const {
 }
 
 void StateTree::set(const std::string& path, at::Tensor tensor, bool per_rank) {
-  leaves[path] = {tensor.detach(), "", per_rank};
+  leaves[path] = {tensor.detach().to(at::kCPU), "", per_rank};  // itself where it is there already
 }
 void StateTree::set(const std::string& path, std::string text, bool per_rank) {
   leaves[path] = {{}, std::move(text), per_rank};

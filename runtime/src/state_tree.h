@@ -23,7 +23,8 @@ struct Leaf {
 };
 
 /// The training state by path: "model/NAME", "optimizer/NAME/exp_avg", "optimizer/group0/lr", "scheduler/steps", "position/...",
-/// "loader/PURPOSE/...", "rank/generator", "window/...", "user/NAME/KEY". Tensors share memory with the live objects.
+/// "loader/PURPOSE/...", "rank/generator", "window/...", "user/NAME/KEY". Tensors are on the CPU, and share memory with live
+/// objects that are there.
 class StateTree {
  public:
   void set(const std::string& path, at::Tensor tensor, bool per_rank = false);

@@ -7,6 +7,7 @@
 //   save-epochs             saves at each epoch's end;  save-twice: once more at once
 //   no-load                 forgets load_state();  load=NAME: loads without being told to by the launcher
 //   untied, other-loader, no-schedule, no-object      a program that is another one
+//   weights                 prints parameters and buffers at the end;  read=FILE: prints the tensors of a safetensors file, and ends
 //   diverge                 one rank's running statistics go their own way
 //   digests                 prints digests of the live state around a load that fails
 //   die-at=K, full-at=K     the K-th change to the file system ends the process, or fails as on a full disk;  count-changes: prints how many
@@ -23,6 +24,7 @@
 
 #include <samerun/samerun.h>
 
+#include "safetensors.h"
 #include "samerun/core/digest.h"
 #include "samerun/core/file.h"
 
@@ -218,6 +220,17 @@ void save(Job& job, const std::string& name = "") {
   }
 }
 
+std::string values_text(const torch::Tensor& tensor) {
+  std::string text = std::string(c10::toString(tensor.scalar_type())) + " " + c10::str(tensor.sizes());
+  const auto values = tensor.detach().to(at::kDouble).contiguous().flatten();
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    char word[40];
+    std::snprintf(word, sizeof word, " %.17g", values[i].item<double>());
+    text += word;
+  }
+  return text;
+}
+
 void run(Accelerator& accelerator, const Words& words) {
   Job job(accelerator, words);
   if ((accelerator.resuming() && !words.has("no-load")) || !words.text("load", "").empty()) load(job);
@@ -238,6 +251,10 @@ void run(Accelerator& accelerator, const Words& words) {
     if (words.has("save-epochs")) save(job);
     if (words.has("save-twice")) save(job);
   }
+  if (words.has("weights")) {
+    for (const auto& item : job.model->named_parameters()) say("weight " + item.key(), values_text(item.value()));
+    for (const auto& item : job.model->named_buffers()) say("weight " + item.key(), values_text(item.value()));
+  }
   if (words.has("count-changes")) say("changes", std::to_string(changes));
   say("trail", job.trail.text());
   std::string state;
@@ -256,6 +273,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   const Words words{{argv + 2, argv + argc}};
+  if (const auto file = words.text("read", ""); !file.empty()) {
+    for (const auto& [name, tensor] : samerun::detail::read_safetensors(file).tensors) say("weight " + name, values_text(tensor));
+    return 0;
+  }
   auto options = samerun::options_from(argc, argv);
   options.checkpoint_dir = std::string(argv[1]);
   if (const auto limit = words.number("limit", 0); limit > 0) options.total_limit = limit;
