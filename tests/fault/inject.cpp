@@ -16,22 +16,15 @@
 #include <utility>
 #include <vector>
 
-#include "seams.h"
+#include "inject.h"
 
+namespace samerun::fault {
 namespace {
 
-using samerun::BatchRef;
-using samerun::Plan;
-using samerun::PlanOptions;
-using samerun::Uneven;
-using samerun::detail::ClipContext;
-using samerun::detail::Communicator;
-using samerun::detail::PendingReduction;
-using samerun::detail::Reduction;
-using samerun::detail::ReductionContext;
-using samerun::detail::ScaleContext;
-using samerun::detail::Seams;
-using samerun::detail::WeightContext;
+using detail::ClipContext;
+using detail::Communicator;
+using detail::ScaleContext;
+using detail::WeightContext;
 
 double norm_of(const std::vector<at::Tensor>& tensors) {
   double square = 0;
@@ -149,86 +142,7 @@ void partial_window_scaled_as_full(Seams& seams) {
   };
 }
 
-// What follows takes settings: NAME:key=value,... A fault acts in steps [from, until] on `rank` (-1: all) and on gradient `tensor`
-// (-1: all; in the model's order); precision=32 or 64 leaves the runs in the other precision alone.
-struct Settings {
-  std::map<std::string, double> values;
-
-  double number(const std::string& key, double otherwise) const {
-    const auto found = values.find(key);
-    return found == values.end() ? otherwise : found->second;
-  }
-  int integer(const std::string& key, int otherwise) const { return static_cast<int>(number(key, otherwise)); }
-  bool at_step(std::int64_t step) const {
-    const auto now = static_cast<double>(step);
-    return now >= number("from", 0) && now <= number("until", 1e9);
-  }
-  bool at_rank(int rank) const { return integer("rank", -1) < 0 || integer("rank", -1) == rank; }
-  bool at_tensor(std::size_t index) const { return integer("tensor", -1) < 0 || integer("tensor", -1) == static_cast<int>(index); }
-  bool in_precision(const at::Tensor& tensor) const {
-    const int bits = integer("precision", 0);
-    return bits == 0 || (bits == 64) == (tensor.scalar_type() == at::kDouble);
-  }
-  bool acts(const ReductionContext& context) const { return at_step(context.step) && at_rank(context.rank); }
-};
-
-using Tensors = std::vector<at::Tensor>;
-
-/// Hands every collective on; `after` sees what an all-reduce of gradients brought (the four sums of a window are left alone).
-class FaultyCommunicator final : public Communicator {
- public:
-  FaultyCommunicator(std::shared_ptr<Communicator> inner, std::function<void(at::Tensor&)> before, std::function<void(at::Tensor&)> after)
-      : inner_(std::move(inner)), before_(std::move(before)), after_(std::move(after)) {}
-  int rank() const override { return inner_->rank(); }
-  int world_size() const override { return inner_->world_size(); }
-  std::string backend() const override { return inner_->backend(); }
-  PendingReduction all_reduce(at::Tensor& tensor, Reduction op) override {
-    if (op != Reduction::kSum || tensor.numel() <= 4 || world_size() == 1) return inner_->all_reduce(tensor, op);
-    before_(tensor);
-    inner_->all_reduce(tensor, op).wait();
-    after_(tensor);
-    auto done = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-    done->markCompleted(c10::IValue(Tensors{tensor}));
-    return PendingReduction(done);
-  }
-  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override { return inner_->all_gather(tensor); }
-  void broadcast(at::Tensor& tensor, int root) override { inner_->broadcast(tensor, root); }
-  void barrier() override { inner_->barrier(); }
-  c10::intrusive_ptr<c10d::ProcessGroup> group() override { return inner_->group(); }
-
- private:
-  std::shared_ptr<Communicator> inner_;
-  std::function<void(at::Tensor&)> before_, after_;
-};
-
-void wrap(Seams& seams, std::function<void(at::Tensor&, int rank)> before, std::function<void(at::Tensor&, int rank)> after) {
-  seams.communicator = [=](std::shared_ptr<Communicator> inner) -> std::shared_ptr<Communicator> {
-    const int rank = inner->rank();
-    return std::make_shared<FaultyCommunicator>(
-        std::move(inner), [=](at::Tensor& tensor) { before(tensor, rank); }, [=](at::Tensor& tensor) { after(tensor, rank); });
-  };
-}
-
-// Gradients travel in bfloat16.
-void reduce_in_bfloat16(Seams& seams, const Settings& settings) {
-  const auto round = [settings](at::Tensor& tensor, int) {
-    if (settings.in_precision(tensor)) tensor.copy_(tensor.to(at::kBFloat16));
-  };
-  wrap(seams, round, round);
-}
-
-// A part of what arrives is zeros.
-void received_zeros(Seams& seams, const Settings& settings) {
-  wrap(
-      seams, [](at::Tensor&, int) {},
-      [settings](at::Tensor& tensor, int rank) {
-        if (!settings.at_rank(rank) || !settings.in_precision(tensor)) return;
-        auto flat = tensor.view(-1);
-        const auto count = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(flat.numel()) * settings.number("part", 0.01)));
-        flat.slice(0, flat.numel() / 3, flat.numel() / 3 + count).zero_();
-      });
-}
-
+// What follows takes settings (inject.h).
 // What this rank contributed to the sum got lost.
 void contribution_lost(Seams& seams, const Settings& settings) {
   seams.before_reduction = [settings](Tensors& gradients, const ReductionContext& context) {
@@ -301,7 +215,7 @@ void gradients_swapped(Seams& seams, const Settings& settings) {
 
 // Every rank draws what rank 0 draws.
 void streams_equal(Seams& seams, const Settings& settings) {
-  seams.stream = [settings](samerun::StreamName name, int rank) {
+  seams.stream = [settings](StreamName name, int rank) {
     if (settings.at_rank(rank) && static_cast<double>(name.epoch) >= settings.number("epoch", 0)) name.index -= rank;
     return name;
   };
@@ -324,6 +238,14 @@ void row_changed(Seams& seams, const Settings& settings) {
       batch->real -= 1;
     }
     return batch;
+  };
+}
+
+// Random transforms of ranks from `rank` on are seeded by the batch's place on its rank, and so draw the same numbers.
+void sample_seeds_equal(Seams& seams, const Settings& settings) {
+  seams.sample_seeds = [settings](std::vector<std::uint64_t>& seeds, std::int64_t index, int rank) {
+    if (rank < settings.integer("rank", 0)) return;
+    for (std::size_t row = 0; row < seeds.size(); ++row) seeds[row] = counter_random(7, static_cast<std::uint64_t>(index) * 4096 + row);
   };
 }
 
@@ -428,13 +350,15 @@ Settings settings_of(const std::string& text) {
   return settings;
 }
 
-const std::map<std::string, std::function<void(Seams&, const Settings&)>>& family() {
-  static const std::map<std::string, std::function<void(Seams&, const Settings&)>> faults{
-      {"bf16_reduce", reduce_in_bfloat16}, {"zeros", received_zeros},      {"lost", contribution_lost},        {"stale_part", contribution_stale},
-      {"stale", gradient_stale},           {"local", not_reduced},         {"scaled", gradient_scaled},        {"swapped", gradients_swapped},
-      {"streams", streams_equal},          {"row", row_changed},           {"exchanged", ranks_exchanged},     {"clip_one", clip_on_one_rank},
-      {"clip_limit", clip_to_other_limit}, {"opt_steps", optimizer_steps}, {"sched_behind", scheduler_behind}, {"moved", parameters_moved},
-      {"part_scaled", share_scaled}};
+const Faults& step_faults() {
+  static const Faults faults{{"lost", contribution_lost},         {"stale_part", contribution_stale},
+                             {"stale", gradient_stale},           {"local", not_reduced},
+                             {"scaled", gradient_scaled},         {"swapped", gradients_swapped},
+                             {"streams", streams_equal},          {"row", row_changed},
+                             {"exchanged", ranks_exchanged},      {"clip_one", clip_on_one_rank},
+                             {"clip_limit", clip_to_other_limit}, {"opt_steps", optimizer_steps},
+                             {"sched_behind", scheduler_behind},  {"moved", parameters_moved},
+                             {"part_scaled", share_scaled},       {"sample_seeds", sample_seeds_equal}};
   return faults;
 }
 
@@ -444,6 +368,7 @@ const std::map<std::string, std::function<void(Seams&)>>& catalogue() {
       {"G05", sum_for_mean},          {"G07", clip_by_shard_norm},        {"G10", clip_before_reduction},
       {"G16", no_broadcast},          {"G34leak", partial_window_leaks},  {"G34full", partial_window_scaled_as_full},
       {"S01", scheduler_per_rank},    {"S03", scheduler_per_micro_batch}, {"S04", batch_grows_with_ranks},
+      {"G30", [](Seams&) {}},  // the program's own
       {"D01", first_epoch_again},     {"D02", evaluation_counts_padding}, {"D04", every_rank_reads_all}};
   return faults;
 }
@@ -452,22 +377,28 @@ void decorate(Seams& seams) {
   const char* text = std::getenv("SAMERUN_FAULT");
   if (text == nullptr || *text == '\0') return;
   const std::string word = text, name = word.substr(0, word.find(':'));
-  const auto plain = catalogue().find(word);
-  const auto member = family().find(name);
-  if (plain != catalogue().end()) {
+  if (const auto plain = catalogue().find(word); plain != catalogue().end()) {
     plain->second(seams);
-  } else if (member != family().end()) {
-    member->second(seams, settings_of(word.substr(std::min(word.size(), name.size() + 1))));
-  } else {
-    std::fprintf(stderr, "no fault '%s' is known\n", text);
-    std::_Exit(2);
+    return;
   }
+  const auto settings = settings_of(word.substr(std::min(word.size(), name.size() + 1)));
+  if (settings.integer("resumed", 0) == 1 && !in_resumed_run()) return;
+  for (const auto* faults : {&step_faults(), &collective_faults(), &state_faults(), &file_faults(), &metric_faults()}) {
+    if (const auto member = faults->find(name); member != faults->end()) {
+      member->second(seams, settings);
+      return;
+    }
+  }
+  std::fprintf(stderr, "no fault '%s' is known\n", text);
+  std::_Exit(2);
 }
 
 // Set before main(): the runtime's one hook is null in the product.
 const bool kInstalled = [] {
-  samerun::detail::seam_decorator = &decorate;
+  prepare_file_faults();
+  detail::seam_decorator = &decorate;
   return true;
 }();
 
 }  // namespace
+}  // namespace samerun::fault

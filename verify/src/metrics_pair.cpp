@@ -44,6 +44,14 @@ Lines lines_of(const MetricRecords& records) {
   return lines;
 }
 
+/// All values that were logged at one place, ascending: a re-execution may go through the ranks' batches in another order.
+Point all_logged(const MetricRecord& record) {
+  Point point;
+  for (const auto& row : record.results) point.values.push_back(row.metric.value);
+  std::sort(point.values.begin(), point.values.end());
+  return point;
+}
+
 bool bitwise_equal(const Point& a, const Point& b) {
   return a.ids == b.ids && std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(), same_value);
 }
@@ -255,17 +263,15 @@ class Compare {
 
 std::optional<std::set<std::string>> moving_metrics(const PairRecord& pair) {
   if (!pair.shadow || pair.reruns.empty()) return std::nullopt;
-  const Lines of_reference = lines_of(metric_records(pair.reader, pair.shadow->reference.id()));
+  const MetricRecords of_reference = metric_records(pair.reader, pair.shadow->reference.id());
   std::set<std::string> moving;
   for (const RunData& rerun : pair.reruns) {
-    for (const auto& [series, line] : lines_of(metric_records(pair.reader, rerun.id()))) {
-      const auto other = of_reference.find(series);
-      for (const auto& [place, point] : line) {
-        if (place.second >= 0 || other == of_reference.end()) continue;
-        const auto at = other->second.find(place);
-        if (at == other->second.end() || bitwise_equal(point, at->second)) continue;
-        if (!(distance(point, at->second).value_or(INFINITY) <= kDecided * length(at->second))) moving.insert(series.name);
-      }
+    for (const auto& [asked, record] : metric_records(pair.reader, rerun.id())) {
+      const auto other = of_reference.find(asked);
+      if (!asked.logged() || other == of_reference.end()) continue;
+      const Point point = all_logged(record), of_other = all_logged(other->second);
+      if (bitwise_equal(point, of_other)) continue;
+      if (!(distance(point, of_other).value_or(INFINITY) <= kDecided * length(of_other))) moving.insert(asked.name);
     }
   }
   return moving;
