@@ -44,12 +44,17 @@ Lines lines_of(const MetricRecords& records) {
   return lines;
 }
 
-/// All values that were logged at one place, ascending: a re-execution may go through the ranks' batches in another order.
-Point all_logged(const MetricRecord& record) {
-  Point point;
-  for (const auto& row : record.results) point.values.push_back(row.metric.value);
-  std::sort(point.values.begin(), point.values.end());
-  return point;
+/// All values that were logged under one name at one step, ascending. From inside the training loop: in the whole run, since a re-execution
+/// goes through the ranks' batches of a window in another order, and makes the step after another one of them.
+std::map<Asked, Point> all_logged(const MetricRecords& records) {
+  std::map<Asked, Point> points;
+  for (const auto& [asked, record] : records) {
+    if (!asked.logged()) continue;
+    const Asked place{asked.name, asked.purpose, -1, asked.purpose.empty() ? asked.step : -1};
+    for (const auto& row : record.results) points[place].values.push_back(row.metric.value);
+  }
+  for (auto& [place, point] : points) std::sort(point.values.begin(), point.values.end());
+  return points;
 }
 
 bool bitwise_equal(const Point& a, const Point& b) {
@@ -263,15 +268,13 @@ class Compare {
 
 std::optional<std::set<std::string>> moving_metrics(const PairRecord& pair) {
   if (!pair.shadow || pair.reruns.empty()) return std::nullopt;
-  const MetricRecords of_reference = metric_records(pair.reader, pair.shadow->reference.id());
+  const auto of_reference = all_logged(metric_records(pair.reader, pair.shadow->reference.id()));
   std::set<std::string> moving;
   for (const RunData& rerun : pair.reruns) {
-    for (const auto& [asked, record] : metric_records(pair.reader, rerun.id())) {
-      const auto other = of_reference.find(asked);
-      if (!asked.logged() || other == of_reference.end()) continue;
-      const Point point = all_logged(record), of_other = all_logged(other->second);
-      if (bitwise_equal(point, of_other)) continue;
-      if (!(distance(point, of_other).value_or(INFINITY) <= kDecided * length(of_other))) moving.insert(asked.name);
+    for (const auto& [place, point] : all_logged(metric_records(pair.reader, rerun.id()))) {
+      const auto other = of_reference.find(place);
+      if (other == of_reference.end() || bitwise_equal(point, other->second)) continue;
+      if (!(distance(point, other->second).value_or(INFINITY) <= kDecided * length(other->second))) moving.insert(place.name);
     }
   }
   return moving;
