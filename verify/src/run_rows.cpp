@@ -142,7 +142,7 @@ using MetricPlace = std::tuple<std::string, std::int64_t, std::int64_t, std::int
 std::map<MetricPlace, Metric> metrics_of(const recorder::Reader& reader, std::int64_t run) {
   std::map<MetricPlace, Metric> metrics;
   for (const auto& row : reader.metrics(run)) {
-    MetricPlace place{row.metric.name + (row.metric.purpose.empty() ? "" : " of " + row.metric.purpose), row.metric.step, row.metric.epoch, 0,
+    MetricPlace place{row.metric.name + (row.metric.rule == "logged" ? "" : " of " + row.metric.purpose), row.metric.step, row.metric.epoch, 0,
                       row.rank};
     while (metrics.count(place) != 0) ++std::get<3>(place);
     metrics.emplace(place, row.metric);
