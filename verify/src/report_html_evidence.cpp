@@ -29,9 +29,9 @@ constexpr ArmText kArms[] = {
      "Each clipped gradient against the candidate's own raw gradient times the clip factor. The band is 64 roundings."},
     {"locked64", "The locked step, in float64", "The same replay of the float64 candidate."}};
 
-/// Full at the limit, empty at a millionth of it.
+/// Full at the limit; what is not 0 can be seen.
 Html bar(double share) {
-  const double filled = share <= 0 ? 0 : std::clamp((std::log10(share) + 6) / 6, 0.02, 1.0);
+  const double filled = share <= 0 ? 0 : std::clamp(share, 0.02, 1.0);
   return {"<span class=\"bar" + std::string(share > 1 ? " over" : "") +
           "\" aria-hidden=\"true\"><i style=\"width:" + std::to_string(static_cast<int>(100 * filled)) + "%\"></i></span>"};
 }
