@@ -67,6 +67,20 @@ void other_step(Seams& seams, const Settings& settings) {
   });
 }
 
+// What `rank` hands over to be saved is, where the files have room for it, what it handed over at the program's own checkpoint before.
+void other_step_saved(Seams& seams, const Settings& settings) {
+  if (std::getenv(env::kSaveAt) == nullptr) return;
+  seams.state_saved = [settings, before = detail::StateTree()](detail::StateTree& tree, const detail::CheckpointContext& context) mutable {
+    detail::StateTree now;
+    for (auto& [path, leaf] : tree.leaves) {
+      if (!leaf.per_rank || !settings.at_rank(context.rank)) continue;
+      now.leaves[path] = {leaf.tensor.defined() ? leaf.tensor.clone() : leaf.tensor, leaf.text, true};
+      if (before.has(path)) leaf = before.leaves[path];
+    }
+    before = std::move(now);
+  };
+}
+
 }  // namespace
 
 void prepare_file_faults() {
@@ -76,7 +90,7 @@ void prepare_file_faults() {
 }
 
 const Faults& file_faults() {
-  static const Faults faults{{"flip", bit_flipped}, {"cut", file_cut}, {"other_step", other_step}};
+  static const Faults faults{{"flip", bit_flipped}, {"cut", file_cut}, {"other_step", other_step}, {"other_step_saved", other_step_saved}};
   return faults;
 }
 
