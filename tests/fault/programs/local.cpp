@@ -1,6 +1,7 @@
 // Programs with something of a rank's own: local WORD [SHARE].
 //   log-rank, log-mean          each step logs rank 0's own loss (M04); the mean over ranks
 //   epoch-rank, epoch-mean      the same once an epoch
+//   evaluate                    an evaluation whose rows are gathered; its padding must not count
 //   augment                     a data set with a random transform, seeded sample by sample
 //   recompute SHARE             a block that is computed again in the backward pass, with dropout of SHARE; SAMERUN_FAULT=G30: with other masks
 #include <ATen/CPUGeneratorImpl.h>
@@ -9,6 +10,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
 namespace {
 
@@ -92,6 +94,20 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
+/// Of rows that every rank gathers, each sample once.
+double accuracy(samerun::Accelerator& accelerator, Net& net, samerun::Loader& loader) {
+  const torch::NoGradGuard guard;
+  double right = 0, all = 0;
+  net->eval();
+  for (auto& batch : loader) {
+    const auto rows = accelerator.gather_for_metrics(net->forward(batch.data).argmax(1).eq(batch.target));
+    right += rows.sum().item<double>();
+    all += static_cast<double>(rows.size(0));
+  }
+  net->train();
+  return right / all;
+}
+
 /// Mean over all samples that the ranks' sums are over.
 double mean_over_ranks(samerun::Accelerator& accelerator, double sum, double count) {
   const auto sums = accelerator.reduce(torch::tensor({sum, count}, torch::kDouble));
@@ -110,6 +126,9 @@ void train(int argc, char** argv) {
   std::shared_ptr<samerun::Dataset> dataset = std::make_shared<Noisy>(data, target);
   if (word != "augment") dataset = samerun::tensor_dataset("signs", data, target);
   auto loader = accelerator.prepare_loader(dataset, {.batch_size = 4, .shuffle = true, .workers = 2});
+  std::optional<samerun::Loader> evaluation;
+  if (word == "evaluate")
+    evaluation = accelerator.prepare_loader(samerun::tensor_dataset("all-signs", data, target), {.batch_size = 8, .training = false});
   Net model(share, word == "recompute");
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-2));
   auto [net, opt] = accelerator.prepare(model, optimizer);
@@ -128,6 +147,7 @@ void train(int argc, char** argv) {
       count += size;
     }
     if (word == "epoch-rank") accelerator.log({{"loss", sum / count}});
+    if (evaluation) accelerator.log({{"accuracy", accuracy(accelerator, net, *evaluation)}});
     if (word == "epoch-mean") accelerator.log({{"loss", mean_over_ranks(accelerator, sum, count)}});
   }
 }
