@@ -89,8 +89,10 @@ void add_checkpoints(const std::string& folder, const std::set<std::int64_t>& ru
 
 Checkpoint read_checkpoint(const std::string& folder) {
   const fs::path path = fs::absolute(folder) / kManifest;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+  std::error_code ignored;
+  std::ifstream file;
+  if (fs::is_regular_file(path, ignored)) file.open(path, std::ios::binary);  // a pipe would be waited for
+  if (!file.is_open()) {
     throw Error(ErrorCode::kConfig, folder + " is no checkpoint that was committed: it has no readable " + kManifest);
   }
   const auto manifest = nlohmann::json::parse(file, nullptr, false);

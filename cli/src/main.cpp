@@ -1,4 +1,6 @@
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "command_line.h"
@@ -45,11 +47,17 @@ int run(int argc, char** argv) {
   }
 }
 
+/// A full disk must not look like success; ferror() tells also of what left the buffer earlier.
+int flushed(int code) {
+  const bool lost = std::fflush(stdout) != 0;
+  if (!lost && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "samerun: standard output could not be written%s%s; what was printed is not whole\n", lost ? ": " : "",
+               lost ? std::strerror(errno) : "");
+  return code == 0 ? kFailed : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int code = run(argc, argv);
-  // A full disk must not look like success.
-  if (std::fflush(stdout) != 0 && code == 0) return kFailed;
-  return code;
+  return flushed(run(argc, argv));
 }

@@ -76,24 +76,37 @@ void add_recipes(const recorder::Reader& reader, const verify::Report& report, c
   throw Error(ErrorCode::kStorage, "cannot write the report " + file + ": " + why + "; -o of samerun report names another place");
 }
 
+void write_text(const std::string& text, const std::string& file, const std::string& report) {
+  errno = 0;
+  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
+  stream << text;
+  stream.close();
+  if (!stream) cannot_write(report, std::strerror(errno));
+}
+
 /// Beside the place first, and then renamed to it: a reader never meets half a page.
+void write_beside(const std::string& text, const std::string& file) {
+  std::error_code error;
+  const std::string beside = file + ".part-" + std::to_string(getpid());
+  try {
+    write_text(text, beside, file);
+    fs::rename(beside, file, error);
+    if (error) cannot_write(file, error.message());
+  } catch (const Error&) {
+    fs::remove(beside, error);
+    throw;
+  }
+}
+
 void write_whole(const std::string& text, const std::string& file) {
   std::error_code error;
   const fs::path folder = fs::path(file).parent_path();
   if (!folder.empty()) fs::create_directories(folder, error);
   if (error) cannot_write(file, error.message());
-  const std::string beside = file + ".part-" + std::to_string(getpid());
-  errno = 0;
-  std::ofstream stream(beside, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  const int failed = errno;
-  if (stream) fs::rename(beside, file, error);
-  if (stream && !error) return;
-  const std::string why = error ? error.message() : std::strerror(failed);
-  std::error_code ignored;
-  fs::remove(beside, ignored);
-  cannot_write(file, why);
+  // A device, a pipe or a link is written to, not replaced: as root, a rename onto /dev/null would go through.
+  const fs::file_status there = fs::symlink_status(file, error);
+  const bool replaced = !fs::exists(there) || fs::is_regular_file(there) || fs::is_directory(there);
+  replaced ? write_beside(text, file) : write_text(text, file, file);
 }
 
 }  // namespace

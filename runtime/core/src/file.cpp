@@ -60,11 +60,11 @@ void FileWriter::finish() {
 }
 
 std::string read_file(const std::string& path) {
+  std::error_code code;
+  const auto size = std::filesystem::file_size(path, code);  // first: to open a pipe would wait for its writer
+  if (code) fail("cannot read", path, code.value());
   std::ifstream in(path, std::ios::binary);
   if (!in) fail("cannot open", path);
-  std::error_code code;
-  const auto size = std::filesystem::file_size(path, code);
-  if (code) fail("cannot read", path, code.value());
   std::string bytes(size, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(size));
   if (static_cast<std::size_t>(in.gcount()) != size) fail("cannot read to its end", path, EIO);
@@ -102,8 +102,11 @@ void exchange_paths(const std::string& one, const std::string& other) {
 void remove_tree(const std::string& path) {
   announce(FileStep::kRemove, path);
   std::error_code code;
-  std::filesystem::remove_all(path, code);
-  if (code) fail("cannot remove", path, code.value());
+  // Another process may be removing it too: what is gone meanwhile is no error, and the rest is still to go.
+  do {
+    std::filesystem::remove_all(path, code);
+  } while (code == std::errc::no_such_file_or_directory && std::filesystem::exists(path));
+  if (code && code != std::errc::no_such_file_or_directory) fail("cannot remove", path, code.value());
 }
 
 std::unique_ptr<FolderLock> FolderLock::try_lock(const std::string& path) {

@@ -146,5 +146,16 @@ TEST(BadInputTest, AGoodRunWhoseRecordLacksRowsIsNoSuccess) {
   EXPECT_NE(ended.err.find("ended with code 0, but the record of run 1 is not complete"), std::string::npos) << ended.err;
 }
 
+// What did not fit into stdout's buffer was lost on a full disk, with exit code 0.
+TEST(BadInputTest, OutputThatCannotBeWrittenIsNoSuccessAndIsSaid) {
+  Bench bench;
+  for (const char* words : {"help-table", "--version"}) {
+    const std::string script = std::string(kSamerunPath) + " " + words + " > /dev/full; echo code $?";
+    const Ended ended = bench.run({"launch", "-q", "--no-record", "--", "/bin/sh", "-c", script});
+    EXPECT_NE(ended.out.find("code 3\n"), std::string::npos) << words << ": " << ended.out;
+    EXPECT_NE(ended.err.find("samerun: standard output could not be written"), std::string::npos) << words << ": " << ended.err;
+  }
+}
+
 }  // namespace
 }  // namespace samerun::launch_test

@@ -103,6 +103,22 @@ TEST(ReportTest, APlaceThatCannotBeWrittenIsNamedInOneLineAndCostsNoVerdict) {
   EXPECT_EQ(read_file(bench.record() + "/reports"), "a file where the folder would be");
 }
 
+// A device named with -o, /dev/null even, was replaced by the page, and so was a link.
+TEST(ReportTest, ADeviceIsWrittenToAndALinkStaysOne) {
+  Bench bench;
+  bench.run(kPair);
+  const std::string group = group_of(bench);
+  for (const std::string target : {"/dev/null", "/dev/full", "page.html"}) {
+    const std::string link = bench.file("link");
+    fs::remove(link);
+    fs::create_symlink(target, link);
+    const Ended ended = bench.run({"report", group, "-o", link});
+    EXPECT_EQ(ended.code, target == "/dev/full" ? 3 : kNoVerdict) << ended.err;
+    EXPECT_TRUE(fs::is_symlink(link)) << target;
+  }
+  EXPECT_TRUE(whole_page(bench.file("page.html")));
+}
+
 TEST(ReportTest, WhatIsNotInTheRecordIsWrongUsage) {
   Bench bench;
   bench.run({"launch", "--", kStubPath, "hello", "bye"});

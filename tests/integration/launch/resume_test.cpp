@@ -1,6 +1,7 @@
 // Where checkpoints go, what is said of them after a failure, and `samerun resume`. The stub's checkpoints are folders with a
 // manifest and nothing else.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
@@ -157,6 +158,10 @@ TEST(ResumeTest, WhatCannotBeResumedIsRefusedWithItsReason) {
   const Ended damaged = bench.run({"resume", "1", "--checkpoint", "damaged"});
   EXPECT_EQ(damaged.code, 3);
   EXPECT_NE(damaged.err.find("is damaged"), std::string::npos) << damaged.err;
+  // A pipe of this name kept resume waiting for a writer.
+  std::filesystem::create_directory(bench.file("pipe"));
+  ASSERT_EQ(::mkfifo(bench.file("pipe/manifest.json").c_str(), 0600), 0);
+  expect_refused(bench.run({"resume", "1", "--checkpoint", "pipe"}), "pipe is no checkpoint that was committed");
   bench.run(launch({}, {"hello", "checkpoint=3", "out=x", "exit=9", "--api-token", "secret"}));
   expect_refused(bench.run({"resume", "2"}), "is not whole; give it: samerun resume 2 -- PROGRAM ARGS");
   bench.run({"pair", "-n", "1", "--", kStubPath, "hello", "bye"});
