@@ -38,6 +38,9 @@ void train(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     train(argc, argv);
+  } catch (const c10::Error& error) {
+    std::cerr << "train: " << error.what_without_backtrace() << "\n";  // what() goes on with a stack trace
+    return 1;
   } catch (const std::exception& error) {
     std::cerr << "train: " << error.what() << "\n";
     return 1;
