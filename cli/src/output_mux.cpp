@@ -89,6 +89,7 @@ void LineStream::take(std::string_view bytes) {
 
 void LineStream::end_line(std::string_view line) {
   if (!prefix_.empty()) sink_->append(prefix_ + std::string(line) + "\n");
+  if (line.starts_with("frame #")) return;  // libtorch's stack trace would push out the message before it
   tail_.emplace_back(line.substr(0, kLongestTailLine));
   if (tail_.size() > kTailLines) tail_.pop_front();
 }

@@ -50,7 +50,7 @@ class LineStream {
   void read_available();
   /// Reads what is left, ends a last line that has no newline, closes.
   void finish();
-  /// The last lines, oldest first, joined by newlines.
+  /// The last lines, oldest first, joined by newlines; without the frames of stack traces.
   std::string tail() const;
 
  private:

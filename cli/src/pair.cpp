@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "run_settings.h"
 #include "run_steps.h"
 #include "samerun/core/clock.h"
+#include "samerun/recorder/reader.h"
 #include "scratch_folder.h"
 
 namespace samerun::cli {
@@ -104,6 +106,11 @@ std::optional<int> PairSession::run_shadows(Launcher& launcher) {
   return run_reruns(launcher);
 }
 
+bool made_no_step(const recorder::Store& store, std::int64_t run) {
+  const auto ranks = recorder::Reader(store.folder()).ranks(run);
+  return std::all_of(ranks.begin(), ranks.end(), [](const recorder::RankRow& rank) { return rank.steps <= 0; });
+}
+
 std::optional<int> PairSession::run_all() {
   Launcher launcher(&store_);
   const LaunchResult candidate = step(launcher, {plan_.candidate(Precision::kNative)}).front();
@@ -118,6 +125,7 @@ std::optional<int> PairSession::run_all() {
   }
   candidate_ = candidate.run;
   reference_ = reference.run;
+  if (made_no_step(store_, candidate_)) return std::nullopt;  // The verdict refuses; more runs would not help.
   return run_shadows(launcher);
 }
 

@@ -59,6 +59,17 @@ TEST(OutputMuxTest, TheLastTwentyLinesAreKept) {
   EXPECT_TRUE(stream.tail().ends_with("25\nend")) << stream.tail();
 }
 
+// The stack trace of a libtorch error pushed its message out of what a failed run says last.
+TEST(OutputMuxTest, AStackTraceDoesNotPushOutTheMessageBeforeIt) {
+  Wire wire;
+  LineStream stream(std::move(wire.in.read), "", wire.sink);
+  std::string all = "train: mat1 and mat2 must have the same dtype\nException raised from meta (most recent call first):\n";
+  for (int i = 0; i < 30; ++i) all += "frame #" + std::to_string(i) + ": at::addmm\n";
+  wire.write(all + "last\n");
+  stream.finish();
+  EXPECT_EQ(stream.tail(), "train: mat1 and mat2 must have the same dtype\nException raised from meta (most recent call first):\nlast");
+}
+
 TEST(OutputMuxTest, ASlowReaderFillsTheSinkAndNeverBlocks) {
   Wire wire;
   const std::string text(3 << 20, 'y');
