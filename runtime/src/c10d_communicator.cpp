@@ -115,10 +115,16 @@ class LocalCommunicator final : public Communicator {
 
 void rethrow_communication(const std::exception& error, const std::string& what, int rank) {
   const std::string text = error.what();
-  auto reason = text.substr(0, std::min(text.find('\n'), text.find(" This is typically caused")));  // Gloo's advice is about itself
+  auto reason = text.substr(0, std::min(text.find('\n'), text.find(" This is typically caused")));                 // Gloo's advice is about itself
+  if (reason.starts_with("[/") && reason.find("] ") != std::string::npos) reason.erase(0, reason.find("] ") + 2);  // its place in Gloo's sources
   const bool timeout = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
   throw Error(timeout ? ErrorCode::kTimeout : ErrorCode::kCommunication,
-              what + (timeout ? " waited too long for another rank" : " failed; another rank has probably ended") + ": " + reason, {}, rank);
+              what +
+                  (timeout ? " waited too long for another rank; every rank must make the same collective calls in the same order, and a slow one "
+                             "may need a larger SAMERUN_TIMEOUT_S"
+                           : " failed; another rank has probably ended") +
+                  ": " + reason,
+              {}, rank);
 }
 
 void PendingReduction::wait() {

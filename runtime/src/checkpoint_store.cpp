@@ -295,7 +295,10 @@ Loaded read_checkpoint(Communicator& communicator, const std::string& path) {
   loaded.path = path;
   std::string text;
   all_or_none(communicator, ErrorCode::kCorruption, [&] {
-    if (!fs::is_directory(path)) throw Error(ErrorCode::kCheckpoint, "there is no such checkpoint", {{"folder", path}});
+    if (!fs::is_directory(path))
+      throw Error(ErrorCode::kCheckpoint,
+                  "there is no such checkpoint: give load_state() what save_state() returned, or a name in options.checkpoint_dir",
+                  {{"folder", path}});
     const auto file = path + "/" + kManifestName;
     if (!fs::exists(file))
       throw Error(ErrorCode::kCheckpoint, "not a committed checkpoint: it has no manifest.json; its save did not come to its end",

@@ -55,6 +55,8 @@ void check_values(const std::string& name, const at::Tensor& values, const Metri
         "the rule takes rows of other columns: (value, weight) for weighted_mean(), (prediction, label) for f1_macro(), one value for sum() and "
         "mean()",
         {{"rule", rule.word()}, {"columns", std::to_string(columns)}});
+  if (rule.word() == metric_rule::kF1Macro && values.is_floating_point() && (values - values.floor()).gt(0).any().item<bool>())
+    refuse("f1_macro() takes the numbers of classes, (predicted, true), not probabilities: use argmax(), or a threshold", {});
 }
 
 }  // namespace
@@ -73,7 +75,10 @@ void MetricStore::add(const std::string& name, const at::Tensor& values, const M
                   rank);
     if (before.purpose != batch.purpose || before.epoch != batch.epoch || before.pass != batch.pass)
       throw Error(ErrorCode::kInvalidArgument, "a metric is over one pass of one loader: ask for metric_value() after each pass, or use another name",
-                  {{"metric", name}, {"before", before.purpose}, {"now", batch.purpose}}, rank);
+                  {{"metric", name},
+                   {"before", before.purpose + " pass " + std::to_string(before.pass)},
+                   {"now", batch.purpose + " pass " + std::to_string(batch.pass)}},
+                  rank);
   }
   auto& pending = found != pending_.end()
                       ? found->second
@@ -199,8 +204,11 @@ double MetricStore::value(const std::string& name, Engine& engine) {
   auto& communicator = *engine.communicator;
   const auto agreed = agree(communicator, name, mine);
   if (agreed.holder < 0)
-    throw Error(ErrorCode::kInvalidArgument, "metric_value() of a metric that was given nothing: call metric() for each batch first",
-                {{"metric", name}}, engine.rank());
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "metric_value() of a metric that was given nothing since it was last asked for: call metric() for each batch first, and metric_value() once "
+        "after the loop",
+        {{"metric", name}}, engine.rank());
   auto by_rank = gather_metric(communicator, mine != nullptr ? mine->rows : MetricRows{}, agreed.columns);
   MetricResult result;
   if (mine != nullptr) {

@@ -72,7 +72,8 @@ TEST(AgreementTest, ARankThatExitsEndsAllRanks) {
 }
 
 TEST(AgreementTest, ARankThatHangsEndsAllRanksAtTheTimeLimit) {
-  expect_failure(run(2, {"hangs"}, {{"SAMERUN_TIMEOUT_S", "2"}}), {"waited too long for another rank", "[rank 0]"});
+  expect_failure(run(2, {"hangs"}, {{"SAMERUN_TIMEOUT_S", "2"}}),
+                 {"waited too long for another rank; every rank must make the same collective calls", "[rank 0]"});
 }
 
 TEST(AgreementTest, ASecondAcceleratorIsAnErrorOnEveryRank) {

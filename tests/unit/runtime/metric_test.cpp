@@ -135,6 +135,17 @@ TEST_F(MetricTest, AValueAlreadyReducedIsRefused) {
   EXPECT_REFUSED(accelerator->metric_value("accuracy"), "was given nothing");
 }
 
+// Each probability was taken for a class of its own.
+TEST_F(MetricTest, AnF1OfProbabilitiesIsRefused) {
+  open(4, kEvaluation);
+  for (auto& batch : *loader) {
+    const auto label = torch::ones({batch.data.size(0)});
+    EXPECT_REFUSED(accelerator->metric("quality", torch::stack({label * 0.7, label}, 1), MetricRule::f1_macro()), "not probabilities");
+    accelerator->metric("quality", torch::stack({label, label}, 1), MetricRule::f1_macro());
+  }
+  EXPECT_EQ(accelerator->metric_value("quality"), 1);
+}
+
 TEST_F(MetricTest, AnAverageOfWhatIsNoAverageIsRefusedByItsName) {
   open(4, kEvaluation);
   for (auto& batch : *loader) {
