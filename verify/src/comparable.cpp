@@ -103,7 +103,8 @@ void something_happened(const PairRecord& pair, Findings& findings) {
   if (d.first_rank_steps().empty() || r.first_rank_steps().empty()) {
     const RunData& idle = d.first_rank_steps().empty() ? d : r;
     refuse(findings, "steps",
-           "no step can be compared: " + run_name(idle) + " recorded none" + (idle.run.message.empty() ? "" : " (" + idle.run.message + ")"));
+           "no step can be compared: " + run_name(idle) + " recorded none" + (idle.run.message.empty() ? "" : " (" + idle.run.message + ")") +
+               "; train with what accelerator.prepare(model, optimizer) returns");
     return;
   }
   if (all_zero(pair.reader, d.id(), stage::kRaw) && all_zero(pair.reader, r.id(), stage::kRaw)) {

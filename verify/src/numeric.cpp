@@ -1,6 +1,7 @@
 #include "numeric.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -73,7 +74,8 @@ std::string number(double value) {
 }
 
 std::string exact_number(double value) {
-  return formatted("%.17g", value);
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
 std::string count_of(std::int64_t count, std::string_view noun) {

@@ -34,7 +34,7 @@ std::string simple_fraction(double ratio, std::int64_t ranks, std::int64_t windo
 std::int64_t whole_number(const std::string& text, std::int64_t otherwise);
 
 std::string number(double value);                                                 ///< Three digits, "%.3g".
-std::string exact_number(double value);                                           ///< All digits, "%.17g".
+std::string exact_number(double value);                                           ///< As few digits as give the same double.
 std::string count_of(std::int64_t count, std::string_view noun);                  ///< "1 step", "3 steps".
 std::string some_names(const std::vector<std::string>& names, std::size_t most);  ///< "a, b and 3 more".
 

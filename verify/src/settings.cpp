@@ -63,11 +63,18 @@ struct Counter {
                   name + in_arm(arm) + ": " + std::to_string(d) + ", in the reference " + std::to_string(r)},
                  name);
   }
-  void real(const char* stage, const std::string& name, double d, double r) const {
+  void real(const char* stage, const std::string& name, double d, double r, const char* advice = "") const {
     if (same_value(d, r)) return;
-    findings.add(
-        {{}, Verdict::kDifferent, stage, {}, step, rank, d, r, name + in_arm(arm) + ": " + exact_number(d) + ", in the reference " + exact_number(r)},
-        name);
+    findings.add({{},
+                  Verdict::kDifferent,
+                  stage,
+                  {},
+                  step,
+                  rank,
+                  d,
+                  r,
+                  name + in_arm(arm) + ": " + exact_number(d) + ", in the reference " + exact_number(r) + advice},
+                 name);
   }
 };
 
@@ -140,13 +147,16 @@ std::int64_t compare_steps(const PairRecord& pair, const Arm& arm, Findings& fin
 struct Hyperparameter {
   const char* name;
   double GroupStep::*value;
+  const char* advice = "";
 };
-constexpr Hyperparameter kHyperparameters[] = {{"learning rate", &GroupStep::learning_rate},
-                                               {"weight decay", &GroupStep::weight_decay},
-                                               {"beta1", &GroupStep::beta1},
-                                               {"beta2", &GroupStep::beta2},
-                                               {"epsilon", &GroupStep::epsilon},
-                                               {"momentum", &GroupStep::momentum}};
+constexpr Hyperparameter kHyperparameters[] = {
+    {"learning rate", &GroupStep::learning_rate,
+     "; is the schedule stepped by the handle that prepare() returned, once a step at any number of ranks?"},
+    {"weight decay", &GroupStep::weight_decay},
+    {"beta1", &GroupStep::beta1},
+    {"beta2", &GroupStep::beta2},
+    {"epsilon", &GroupStep::epsilon},
+    {"momentum", &GroupStep::momentum}};
 
 void compare_groups(const Arm& arm, Findings& findings) {
   std::map<std::pair<std::int64_t, std::int64_t>, const GroupStep*> reference;
@@ -165,7 +175,7 @@ void compare_groups(const Arm& arm, Findings& findings) {
       continue;
     }
     const Counter counter{arm, findings, group.step, rank};
-    for (const auto& [name, value] : kHyperparameters) counter.real(name, name + where, group.*value, other->second->*value);
+    for (const auto& [name, value, advice] : kHyperparameters) counter.real(name, name + where, group.*value, other->second->*value, advice);
     if (group.optimizer != other->second->optimizer) {
       findings.different(at::kSettings, {}, group.step, rank,
                          "the optimizer" + where + " is " + group.optimizer + ", the reference's " + other->second->optimizer);

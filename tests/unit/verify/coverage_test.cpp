@@ -66,7 +66,9 @@ TEST_F(RefusalTest, FewerStepsOutsideAPairAreRefusedAndInsideItADifference) {
 TEST_F(RefusalTest, NoStepIsRefused) {
   FakePair pair = clean_pair();
   for (auto& rank : pair.candidate.ranks) rank.steps.clear();
-  EXPECT_EQ(judge(pair).verdict, Verdict::kRefused);
+  const Report report = judge(pair);
+  EXPECT_EQ(report.verdict, Verdict::kRefused);
+  EXPECT_NE(all_evidence(report).find("train with what accelerator.prepare"), std::string::npos) << all_evidence(report);
 }
 
 TEST_F(RefusalTest, ZeroGradientsInBothRunsAreRefusedAndInOneADifference) {

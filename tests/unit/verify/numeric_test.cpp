@@ -17,6 +17,15 @@ TEST(SumLimitTest, Float64TakesTheWorstCaseAndFloat32TheSmallerOfItAndItsSquareR
   EXPECT_DOUBLE_EQ(sum_limit(252, 1, "float32", 1), 2 * 64 * 0x1p-24);
 }
 
+// A learning rate of 0.004 was told as 0.0040000000000000001.
+TEST(ExactNumberTest, HasNoMoreDigitsThanTellTheNumberFromItsNeighbours) {
+  EXPECT_EQ(exact_number(0.004), "0.004");
+  EXPECT_EQ(exact_number(-2), "-2");
+  EXPECT_NE(exact_number(0.004), exact_number(std::nextafter(0.004, 1.0)));
+  EXPECT_EQ(exact_number(std::numeric_limits<double>::infinity()), "inf");
+  EXPECT_EQ(exact_number(std::numeric_limits<double>::quiet_NaN()), "nan");
+}
+
 TEST(SumLimitTest, NoMagnitudeAllowsNoDistance) {
   EXPECT_EQ(sum_limit(100, 0, "float32", 1'000'000), 0);
 }

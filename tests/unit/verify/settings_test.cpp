@@ -21,6 +21,7 @@ TEST_F(SettingsTest, ALearningRateOneBitOffIsFoundAtItsStep) {
   const Report report = judge(pair);
   EXPECT_TRUE(found(report, "settings", "learning rate", "", 2));
   EXPECT_NE(report.first->text.find("learning rate"), std::string::npos) << report.first->text;
+  EXPECT_NE(report.first->text.find("handle that prepare() returned"), std::string::npos) << report.first->text;
 }
 
 TEST_F(SettingsTest, EachHyperparameterIsComparedBitForBit) {
