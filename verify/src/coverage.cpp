@@ -32,6 +32,19 @@ std::string reason_for(const PairRecord& pair, const Decided& decided, const std
   return tensor + ": not compared";
 }
 
+/// Settings and exits stand there for each rank: where they do not, "no difference" says nothing.
+void absent_ranks(const RunData& run, Findings& findings) {
+  std::set<int> set_up, started;
+  for (const auto& row : run.settings) set_up.insert(row.rank);
+  for (const auto& row : run.ranks) started.insert(row.rank);
+  for (int rank = 0; rank < run.world(); ++rank) {
+    if (set_up.count(rank) == 1 && started.count(rank) == 1) continue;
+    const std::string what = started.count(rank) == 0 ? "nothing of the start of rank " : "no settings of rank ";
+    findings.inconclusive({}, {}, -1, "the record of " + run_name(run) + " holds " + what + std::to_string(rank));
+    return;
+  }
+}
+
 void holes(const PairRecord& pair, Findings& findings) {
   for (const Arm* arm : pair.arms()) {
     for (const RunData* run : {&arm->candidate, &arm->reference}) {
@@ -39,6 +52,8 @@ void holes(const PairRecord& pair, Findings& findings) {
         findings.inconclusive({}, {}, -1, "the record of " + run_name(*run) + " lost " + count_of(run->dropped, "row"));
       } else if (!run->run.complete) {
         findings.inconclusive({}, {}, -1, "the record of " + run_name(*run) + " is not complete: the run ended as \"" + run->run.status + "\"");
+      } else {
+        absent_ranks(*run, findings);
       }
     }
   }

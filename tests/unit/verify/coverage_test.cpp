@@ -106,6 +106,15 @@ TEST_F(CoverageTest, RunsThatWereNotPlannedAsAPairAreInconclusive) {
   EXPECT_EQ(report.verdict, Verdict::kInconclusive) << all_evidence(report);
 }
 
+// A record without settings has none that differ: it was judged `same`.
+TEST_F(CoverageTest, ARecordThatLacksARanksSettingsIsInconclusive) {
+  FakePair pair = clean_pair();
+  pair.candidate.rank(1).settings.clear();
+  const Report report = judge(pair);
+  EXPECT_EQ(report.verdict, Verdict::kInconclusive) << all_evidence(report);
+  EXPECT_NE(all_evidence(report).find("holds no settings of rank 1"), std::string::npos) << all_evidence(report);
+}
+
 TEST_F(CoverageTest, ADifferenceStandsThoughTheRecordHasHoles) {
   FakePair pair = clean_pair();
   pair.candidate.says_bye = false;
