@@ -35,14 +35,34 @@ std::vector<std::size_t> file_order(const TensorList& tensors) {
   return order;
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    return !Json(text).dump().empty();
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+/// A header is UTF-8. Throws kStorage with the name or text that is not.
+void require_utf8(const std::string& what, const std::string& text) {
+  if (is_utf8(text)) return;
+  throw Error(ErrorCode::kStorage, "names and texts in a safetensors file must be UTF-8, and one is not",
+              {{what, Json(text.substr(0, 200)).dump(-1, ' ', true, Json::error_handler_t::replace)}});
+}
+
 /// The ranges are in the order of `tensors`, from the end of the header.
 std::string header_of(const TensorList& tensors, const Metadata& metadata, std::vector<ByteRange>& ranges) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
+  for (const auto& [name, text] : metadata) {
+    require_utf8("name", name);
+    require_utf8("text of " + name, text);
+  }
   std::uint64_t offset = 0;
   ranges.resize(tensors.size());
   for (const auto index : file_order(tensors)) {
     const auto& [name, tensor] = tensors[index];
+    require_utf8("tensor", name);
     ranges[index] = {offset, offset + tensor.nbytes()};
     const auto word = dtype_words().find(tensor.scalar_type());
     if (word == dtype_words().end())

@@ -114,6 +114,25 @@ TEST_F(SafetensorsTest, ADtypeThatTheFormatLacksIsRefusedBeforeAnythingIsWritten
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
+// What was said of such a name was the JSON library's "invalid UTF-8 byte at index 16".
+TEST_F(SafetensorsTest, NamesAndTextsThatAreNotUtf8AreNamedAndNothingIsWritten) {
+  const std::string bad = "loss\xff";
+  const auto expect_named = [&](const TensorList& tensors, const Metadata& metadata, const std::string& name) {
+    try {
+      write_safetensors(path(), tensors, metadata);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kStorage);
+      EXPECT_NE(std::string(error.what()).find("must be UTF-8"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  };
+  expect_named({{bad, torch::ones({1})}}, {}, "tensor=\"loss\\ufffd\"");
+  expect_named({}, {{bad, "text"}}, "name=\"loss\\ufffd\"");
+  expect_named({}, {{"user/words/first", bad}}, "text of user/words/first=\"loss\\ufffd\"");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
 TEST_F(SafetensorsTest, AHeaderThatDoesNotFitTheFileIsCorruption) {
   expect_corruption(raw(""), "empty");
   expect_corruption(raw("1234567"), "seven bytes");
