@@ -108,7 +108,7 @@ std::optional<int> PairSession::run_shadows(Launcher& launcher) {
 
 bool made_no_step(const recorder::Store& store, std::int64_t run) {
   const auto ranks = recorder::Reader(store.folder()).ranks(run);
-  return std::all_of(ranks.begin(), ranks.end(), [](const recorder::RankRow& rank) { return rank.steps <= 0; });
+  return !ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [](const recorder::RankRow& rank) { return rank.steps == 0; });
 }
 
 std::optional<int> PairSession::run_all() {
