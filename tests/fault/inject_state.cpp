@@ -80,7 +80,9 @@ void step_count_changed(Seams& seams, const Settings& settings) {
 void schedule_lost(Seams& seams, const Settings& settings) {
   install(
       seams, settings,
-      [](StateTree& tree, const CheckpointContext&) { change_leaves(tree, "scheduler/steps", "", [](detail::Leaf& leaf) { leaf.text = "0"; }); },
+      [](StateTree& tree, const CheckpointContext&) {
+        change_leaves(tree, "scheduler/steps", "", [](detail::Leaf& leaf) { leaf.text.assign(1, '0'); });
+      },
       [=](Optimizer& optimizer, const CheckpointContext&) {
         for (auto& group : optimizer.param_groups()) group.options().set_lr(settings.number("rate", 1e-3));
       });
