@@ -11,12 +11,26 @@ constexpr const char* kLocked = "0";
 /// Fewest optimizer steps of a float64 run, unless the program ends before.
 constexpr const char* kShadowLeast = "20";
 
-}  // namespace
-
+/// What the shell has of these would be in some runs and not in others.
 std::vector<std::string> decided_variables() {
   return {env::kPrecision,  env::kReplayWorld, env::kReference, env::kVariation, env::kLockedSteps,   env::kCaptureTo,
           env::kLockedOf,   env::kLockedFrom,  env::kStopAfter, env::kShadow,    env::kCheckpointDir, env::kCheckpoints,
           env::kResumeFrom, env::kSaveAt,      env::kKillAt,    env::kPoison,    env::kLoadOnly};
+}
+
+}  // namespace
+
+LaunchSpec comparison_run(const std::vector<std::string>& command, const RunSettings& settings, const std::string& group, const std::string& role) {
+  LaunchSpec spec;
+  spec.command = command;
+  spec.threads = static_cast<int>(settings.threads.value());
+  spec.group_id = group;
+  spec.role = role;
+  spec.to_log = true;
+  spec.unset = decided_variables();
+  spec.env = settings.environment();
+  spec.env[env::kCheckpoints] = "off";
+  return spec;
 }
 
 std::map<std::string, std::string> parse_variables(const std::vector<std::string>& texts, const char* flag) {
@@ -38,15 +52,7 @@ PairPlan::PairPlan(const PairOptions& options, const RunSettings& settings, std:
       reference_env_(parse_variables(options.reference_env, "--reference-env")) {}
 
 LaunchSpec PairPlan::base(const std::string& role, Precision precision) const {
-  LaunchSpec spec;
-  spec.command = options_.command;
-  spec.threads = static_cast<int>(settings_.threads.value());
-  spec.group_id = group_;
-  spec.role = role;
-  spec.to_log = true;
-  spec.unset = decided_variables();
-  spec.env = settings_.environment();
-  spec.env[env::kCheckpoints] = "off";  // The runs would write over one another's, and none of them is resumed.
+  LaunchSpec spec = comparison_run(options_.command, settings_, group_, role);
   if (precision == Precision::kFloat64) {
     spec.env[env::kPrecision] = "float64";
     spec.env[env::kShadow] = std::string(kShadowLeast) + ":" + std::to_string(options_.shadow_steps);

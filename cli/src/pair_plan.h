@@ -15,9 +15,9 @@ namespace samerun::cli {
 /// Number of legal re-executions of the reference by which rounding is measured.
 inline constexpr int kReruns = 4;
 
-/// Variables by which one run of several is told its part. What the shell has of them must not leak in: it would be in
-/// some runs and not in others.
-std::vector<std::string> decided_variables();
+/// What the runs of a comparison have in common: their command, group and settings, output to a log, no checkpoints of the program's
+/// own (they would write over one another's), and nothing of the shell's variables that tell one run of several its part.
+LaunchSpec comparison_run(const std::vector<std::string>& command, const RunSettings& settings, const std::string& group, const std::string& role);
 /// Throws kConfig for a malformed NAME=VALUE of `flag`.
 std::map<std::string, std::string> parse_variables(const std::vector<std::string>& texts, const char* flag);
 

@@ -94,16 +94,8 @@ ResumePlan::ResumePlan(std::vector<std::string> command, const RunSettings& sett
     : command_(std::move(command)), settings_(settings), group_(std::move(group)), folder_(std::move(folder)), extra_(std::move(extra)) {}
 
 LaunchSpec ResumePlan::base(const std::string& role) const {
-  LaunchSpec spec;
-  spec.command = command_;
+  LaunchSpec spec = comparison_run(command_, settings_, group_, role);
   spec.world_size = static_cast<int>(settings_.ranks.value());
-  spec.threads = static_cast<int>(settings_.threads.value());
-  spec.group_id = group_;
-  spec.role = role;
-  spec.to_log = true;
-  spec.unset = decided_variables();
-  spec.env = settings_.environment();
-  spec.env[env::kCheckpoints] = "off";  // The program's own; the one that the check asks for is written all the same.
   for (const auto& [name, value] : extra_) spec.env[name] = value;
   return spec;
 }

@@ -29,8 +29,7 @@ fs::path folder_of(const void* symbol) {
 }
 
 fs::path libtorch_folder() {
-  void* symbol = ::dlsym(RTLD_DEFAULT, "_ZN2at7contextEv");  // Of libtorch_cpu, by no more than its name; absent: let the loader search.
-  if (symbol == nullptr) symbol = ::dlsym(RTLD_DEFAULT, "_ZN2at13globalContextEv");
+  void* symbol = ::dlsym(RTLD_DEFAULT, "_ZN2at13globalContextEv");  // at::globalContext(), of libtorch_cpu; absent: let the loader search.
   return symbol != nullptr ? folder_of(symbol) : fs::path();
 }
 
