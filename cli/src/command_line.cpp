@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "backend.h"
 #include "cli_version.h"
 #include "samerun/core/settings.h"
 
@@ -199,6 +200,9 @@ void Parser::add_run_flags(CLI::App* app, RunFlags& options) {
       ->check(range(1, 4096));
   app->add_option("--timeout", options.timeout_s, "Seconds that a collective may take (SAMERUN_TIMEOUT_S)")->type_name("S")->check(range(1, 86400));
   app->add_option("--seed", options.seed, "Seed handed to the program (SAMERUN_SEED)")->type_name("SEED")->check(whole_number());
+  app->add_option("--backend", options.backend,
+                  "What carries the collectives (SAMERUN_BACKEND; auto: NCCL on GPUs, else MPI where it is installed, else Gloo)")
+      ->check(CLI::IsMember(backend_words()));
   app->add_option("--record-dir", options.record_dir, kRecordHelp)->type_name("DIR")->check(not_empty());
   add_quiet_flag(app, options.quiet);
 }

@@ -47,7 +47,8 @@ void Job::start() {
   try {
     if (spec_.to_log) open_log();
     Listener listener = listen_local();
-    RankContract contract{spec_.world_size, spec_.threads, listener.port, "", "", spec_.env, spec_.unset};
+    RankContract contract{spec_.world_size, spec_.threads, listener.port, "", "", spec_.env, spec_.unset, {}};
+    wire_up(contract);
     if (store_ != nullptr) {
       contract.run_id = std::to_string(result_.run);
       contract.staging = std::filesystem::absolute(store_->staging_folder(result_.run)).string();
@@ -99,6 +100,18 @@ void Job::open_log() {
   Fd fd(::open(result_.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.open()) throw Error(ErrorCode::kStorage, "cannot write " + result_.log + ": " + std::strerror(errno));
   log_ = std::make_unique<Sink>(std::move(fd));
+}
+
+/// Several ranks, where MPI was found. Where it was found and fails, only a run that asked for it ends.
+void Job::wire_up(RankContract& contract) {
+  if (!spec_.mpi || spec_.world_size == 1) return;
+  try {
+    mpi_ = spec_.mpi->begin(result_.run, spec_.world_size);
+    contract.of_rank = mpi_->variables();
+  } catch (const Error& error) {
+    if (spec_.mpi->required()) throw;
+    warn(own_output(), "the ranks go without MPI: " + std::string(error.what()));
+  }
 }
 
 void Job::start_rank(int rank, const std::string& path, const RankContract& contract, int store_fd) {
@@ -240,6 +253,7 @@ void Job::end_groups() {
     rank.process.close();
     guard_.forget(group);
   }
+  mpi_.reset();
 }
 
 void Job::end_output() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher.h"
+#include "mpi_runs.h"
 #include "poller.h"
 #include "process_group.h"
 #include "rank_environment.h"
@@ -51,6 +52,7 @@ class Job {
   Sink& own_output() { return log_ ? *log_ : err_; }
   void begin_record();
   void open_log();
+  void wire_up(RankContract& contract);
   void start_rank(int rank, const std::string& path, const RankContract& contract, int store_fd);
   void read_control(Rank& rank);
   bool failed_rank(const Rank& rank) const;
@@ -71,6 +73,7 @@ class Job {
   Sink& out_;
   Sink& err_;
   std::unique_ptr<Sink> log_;
+  std::unique_ptr<MpiJob> mpi_;
   std::vector<Rank> ranks_;
   LaunchResult result_;
   Phase phase_ = Phase::kRunning;

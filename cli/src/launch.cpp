@@ -25,6 +25,7 @@ LaunchSpec plan(const LaunchOptions& options, const RunSettings& settings) {
   spec.world_size = static_cast<int>(settings.ranks.value());
   spec.command = options.command;
   spec.env = settings.environment();
+  spec.mpi = settings.backend.mpi;
   if (options.checkpoint_dir) spec.env[env::kCheckpointDir] = std::filesystem::absolute(*options.checkpoint_dir).string();
   spec.threads = static_cast<int>(settings.threads.value());
   spec.prefix = options.prefix || spec.world_size > 1;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 
 namespace samerun::cli {
 
+class MpiRuns;
+
 /// One run to start.
 struct LaunchSpec {
   int world_size = 1;
@@ -24,6 +27,7 @@ struct LaunchSpec {
   std::string group_id, role = "run";
   bool prefix = false;                          ///< "[rank] " before each line.
   bool to_log = false;                          ///< Output goes to RECORD/logs/RUN.log in place of the terminal.
+  std::shared_ptr<MpiRuns> mpi;                 ///< Wires several ranks up for MPI; null: they are not.
   std::optional<std::int64_t> parent_id;        ///< The run that this one goes on from.
   bool ends_by_sigkill = false;                 ///< Each rank kills itself, and that is a good end; any other is a failure.
   std::function<void(std::int64_t run)> begun;  ///< Called once the run stands in the record, before its ranks start.

@@ -13,7 +13,7 @@ namespace samerun::cli {
 struct RunFlags {
   std::optional<int> ranks, threads, timeout_s;
   std::optional<std::uint64_t> seed;
-  std::optional<std::string> record_dir;
+  std::optional<std::string> backend, record_dir;
   bool quiet = false;
   std::vector<std::string> command;  ///< Program and arguments.
 };

@@ -29,6 +29,7 @@ LaunchSpec comparison_run(const std::vector<std::string>& command, const RunSett
   spec.to_log = true;
   spec.unset = decided_variables();
   spec.env = settings.environment();
+  spec.mpi = settings.backend.mpi;
   spec.env[env::kCheckpoints] = "off";
   return spec;
 }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "mpi_wireup.h"
 #include "samerun/core/launch_contract.h"
 
 namespace samerun::cli {
@@ -27,6 +28,7 @@ void drop_stale(Variables& variables) {
                            env::kThreads, env::kRunId, env::kStaging, env::kResumeCommand}) {
     variables.erase(name);
   }
+  std::erase_if(variables, [](const auto& variable) { return of_another_mpi_launcher(variable.first); });
 }
 
 }  // namespace
@@ -62,6 +64,9 @@ std::vector<std::string> rank_environment(const RankContract& contract, int rank
   if (!contract.run_id.empty()) {
     variables[env::kRunId] = contract.run_id;
     variables[env::kStaging] = contract.staging;
+  }
+  if (!contract.of_rank.empty()) {
+    for (const auto& [name, value] : contract.of_rank.at(static_cast<std::size_t>(rank))) variables[name] = value;
   }
   for (const auto& [name, value] : contract.set) variables[name] = value;
   std::vector<std::string> result;

@@ -22,9 +22,10 @@ struct RankContract {
   int world_size = 1;
   int threads = 1;
   int store_port = 0;
-  std::string run_id, staging;             ///< Empty: not recorded.
-  std::map<std::string, std::string> set;  ///< Beats everything else.
-  std::vector<std::string> unset;          ///< Removed from what the launcher inherited.
+  std::string run_id, staging;                              ///< Empty: not recorded.
+  std::map<std::string, std::string> set;                   ///< Beats everything else.
+  std::vector<std::string> unset;                           ///< Removed from what the launcher inherited.
+  std::vector<std::map<std::string, std::string>> of_rank;  ///< What each rank has besides; empty: nothing.
 };
 
 /// The environment of `rank`: the launcher's own, less what another launcher left in it, with the contract on top.

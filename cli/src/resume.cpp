@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 
+#include "backend.h"
 #include "checkpoints.h"
 #include "commands.h"
 #include "launcher.h"
@@ -88,6 +89,24 @@ void add_settings(const OldRun& run, LaunchSpec& spec) {
   if (threads != run.settings.end()) spec.threads = std::max(1, std::atoi(threads->second.value.c_str()));
 }
 
+/// The backend that the old run used, where that is known and changes how sums are rounded; else as if nothing had been said.
+Backend find_backend_of(const OldRun& run) {
+  const auto used = run.settings.find("backend");
+  const bool again = used != run.settings.end() && (used->second.value == "mpi" || used->second.value == "gloo");
+  if (!again) return find_backend({"auto", Origin::kDefault}, run.row.world_size);
+  try {
+    return find_backend({used->second.value, Origin::kFile}, run.row.world_size);
+  } catch (const Error& error) {
+    throw Error(error.code(), run.name() + " used MPI, so that what goes on from it must too: " + error.what());
+  }
+}
+
+void add_backend(const Backend& backend, LaunchSpec& spec) {
+  spec.unset.emplace_back(env::kBackend);
+  for (const auto& [name, value] : backend.environment()) spec.env[name] = value;
+  spec.mpi = backend.mpi;
+}
+
 LaunchSpec plan(const OldRun& run, const Checkpoint& checkpoint, const ResumeOptions& options) {
   LaunchSpec spec;
   spec.world_size = run.row.world_size;
@@ -130,6 +149,7 @@ int run_resume(const ResumeOptions& options) {
   refresh_record(record);
   OldRun run;
   LaunchSpec spec;
+  Backend backend;
   std::string from;
   {
     const recorder::Reader reader(record);
@@ -137,15 +157,18 @@ int run_resume(const ResumeOptions& options) {
     check_run(run, options);
     const Checkpoint checkpoint = choose_checkpoint(reader, record, run, options);
     spec = plan(run, checkpoint, options);
+    backend = find_backend_of(run);
+    add_backend(backend, spec);
     from = (checkpoint.step >= 0 ? "step " + std::to_string(checkpoint.step) + ", " : "") + checkpoint.folder;
   }
   enter(run);
   resolve_program(spec.command.front());
   recorder::Store store(record);
+  const std::string carried = backend.text().empty() ? "" : backend.text() + ", ";
   spec.begun = [&](std::int64_t id) {
     if (!options.quiet) {
-      std::fprintf(stderr, "samerun: run %lld goes on from %s: ranks %d, threads %d, record %s\n", static_cast<long long>(id), from.c_str(),
-                   spec.world_size, spec.threads, record.c_str());
+      std::fprintf(stderr, "samerun: run %lld goes on from %s: ranks %d, threads %d, %srecord %s\n", static_cast<long long>(id), from.c_str(),
+                   spec.world_size, spec.threads, carried.c_str(), record.c_str());
     }
     tell_changes(recorder::Reader(record), run, id);
   };

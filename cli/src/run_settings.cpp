@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "host.h"
+#include "samerun/core/error.h"
 #include "samerun/core/launch_contract.h"
 #include "samerun/recorder/store.h"
 
@@ -20,6 +21,15 @@ Integer resolve(const std::optional<int>& flag, const char* variable, std::int64
 
 Setting<std::int64_t> otherwise(const Integer& resolved, std::int64_t value) {
   return resolved ? *resolved : Setting<std::int64_t>(value, Origin::kDefault);
+}
+
+Backend resolve_backend(const std::optional<std::string>& flag, std::int64_t ranks) {
+  const Setting<std::string> word = resolve_backend_word(flag);
+  try {
+    return find_backend(word, ranks);
+  } catch (const Error& error) {
+    throw Error(error.code(), "backend " + with_origin(word.value(), word.origin()) + ": " + error.what() + "; or take another: --backend gloo");
+  }
 }
 
 }  // namespace
@@ -42,6 +52,7 @@ RunSettings resolve_run(const RunFlags& flags, std::int64_t default_ranks) {
   } else if (const auto text = environment_text(env::kSeed)) {
     settings.seed = Setting<std::string>(*text, Origin::kEnvironment);  // The ranks check it.
   }
+  settings.backend = resolve_backend(flags.backend, settings.ranks.value());
   settings.record_dir = resolve_record_dir(flags.record_dir);
   return settings;
 }
@@ -55,11 +66,12 @@ std::string RunSettings::text() const {
   text += ", threads " + with_origin(std::to_string(threads.value()), threads.origin());
   if (timeout_s) text += ", timeout " + with_origin(std::to_string(timeout_s->value()) + " s", timeout_s->origin());
   if (seed) text += ", seed " + with_origin(seed->value(), seed->origin());
+  if (const std::string carried = backend.text(); !carried.empty()) text += ", " + carried;
   return text;
 }
 
 std::map<std::string, std::string> RunSettings::environment() const {
-  std::map<std::string, std::string> variables;
+  std::map<std::string, std::string> variables = backend.environment();
   if (timeout_s) variables[env::kTimeout] = std::to_string(timeout_s->value());
   if (seed) variables[env::kSeed] = seed->value();
   return variables;

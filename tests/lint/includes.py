@@ -21,6 +21,7 @@ ALLOWED = {
 LIBRARIES = [
     (re.compile(r"(torch|ATen|c10|caffe2|c10d|gloo)/"), ("runtime/src", "runtime/include", "runtime/nccl", "profiler/src")),
     (re.compile(r"nccl\.h$"), ("runtime/nccl",)),
+    (re.compile(r"pmix\w*\.h$"), ("cli/mpi",)),
     (re.compile(r"sqlite3\.h$"), ("recorder/src",)),
     (re.compile(r"git2(\.h$|/)"), ("recorder/src",)),
     (re.compile(r"nlohmann/"), ("runtime/src", "recorder/src", "verify/src", "profiler/src", "cli/src", "recorder/include", "verify/include")),
@@ -77,6 +78,7 @@ def self_test():
     assert problems("runtime/include/samerun/runtime/accelerator.h", '#include "samerun/runtime/torch.h"') == 1
     assert problems("verify/src/a.cpp", "#include <CLI/CLI.hpp>", "#include <sqlite3.h>") == 2
     assert problems("cli/src/a.cpp", "#include <CLI/CLI.hpp>", '#include "samerun/verify/verify.h"') == 0
+    assert problems("cli/src/a.cpp", "#include <pmix_server.h>") == 1
 
 
 if __name__ == "__main__":

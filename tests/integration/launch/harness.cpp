@@ -71,6 +71,7 @@ Bench::Bench() {
   std::string pattern = (std::filesystem::temp_directory_path() / "samerun-launch-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a folder");
   folder_ = pattern;
+  program = kSamerunPath;
   env["STUB_DIR"] = folder_.string();
 }
 
@@ -84,7 +85,7 @@ Bench::~Bench() {
 }
 
 void Bench::start(const Words& arguments) {
-  Words argv{"samerun"};
+  Words argv{program};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   Words variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -100,7 +101,7 @@ void Bench::start(const Words& arguments) {
   ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 1);
   ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), 2);
   ::close_range(3, ~0U, 0);  // What the test's own parent left open is not the launcher's doing.
-  ::execve(kSamerunPath, argv_pointers.data(), env_pointers.data());
+  ::execve(argv_pointers.front(), argv_pointers.data(), env_pointers.data());
   ::_exit(127);
 }
 

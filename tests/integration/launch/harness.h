@@ -33,6 +33,8 @@ class Bench {
 
   /// Environment of the next start, over the test's own.
   std::map<std::string, std::string> env;
+  /// What start() executes: the built `samerun`, or what starts it in turn.
+  std::string program;
 
   void start(const Words& arguments);
   pid_t pid() const { return pid_; }

@@ -25,6 +25,14 @@ TEST(CommandLineTest, WhatWasNotTypedStaysUnset) {
   EXPECT_EQ(options.command, Words{"train"});
 }
 
+TEST(CommandLineTest, CommandsThatStartRunsTakeABackend) {
+  EXPECT_EQ(parsed<LaunchOptions>({"launch", "--backend", "mpi", "train"}).backend, "mpi");
+  EXPECT_EQ(parsed<PairOptions>({"pair", "--backend=gloo", "train"}).backend, "gloo");
+  EXPECT_EQ(parsed<ResumeCheckOptions>({"resume-check", "--backend", "auto", "train"}).backend, "auto");
+  EXPECT_FALSE(parsed<LaunchOptions>({"launch", "train"}).backend);
+  EXPECT_NE(usage({"launch", "--backend", "smoke", "train"}).find("auto,gloo,mpi,nccl"), std::string::npos);
+}
+
 TEST(CommandLineTest, AllSpellingsOfRanks) {
   for (const Words& flag :
        {Words{"-n", "3"}, Words{"-n3"}, Words{"--nproc-per-node", "3"}, Words{"--nproc_per_node=3"}, Words{"--num_processes", "3"}}) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "mpi_runs.h"
 #include "samerun/core/error.h"
 
 namespace samerun::cli {
@@ -39,6 +40,21 @@ TEST(PairPlanTest, AllRunsHaveTheSameThreads) {
     EXPECT_EQ(spec.threads, 2);
     EXPECT_EQ(spec.group_id, "abcd");
     EXPECT_TRUE(spec.to_log);
+  }
+}
+
+TEST(PairPlanTest, AllRunsAreToldTheSameBackend) {
+  RunSettings settings;
+  settings.ranks = Setting<std::int64_t>(4, Origin::kArgument);
+  settings.threads = Setting<std::int64_t>(2, Origin::kDefault);
+  settings.backend.word = Setting<std::string>("mpi", Origin::kArgument);
+  settings.backend.mpi_library = "/lib/libsamerun_mpi.so";
+  settings.backend.mpi = std::make_shared<MpiRuns>(nullptr, true);
+  const PairPlan wired({}, settings, "abcd", "/captures");
+  for (const LaunchSpec& spec : {wired.candidate(Precision::kNative), wired.reference(Precision::kFloat64, 3), wired.rerun(2)}) {
+    EXPECT_EQ(value(spec, "BACKEND"), "mpi");
+    EXPECT_EQ(value(spec, "MPI_LIBRARY"), "/lib/libsamerun_mpi.so");
+    EXPECT_EQ(spec.mpi, settings.backend.mpi);
   }
 }
 
