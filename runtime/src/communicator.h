@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "collective_backend.h"
+
 namespace c10d {
 class ProcessGroup;
 }
@@ -48,12 +50,9 @@ class Communicator {
 /// Throws kTimeout or kCommunication for what a collective threw. `what` names it.
 [[noreturn]] void rethrow_communication(const std::exception& error, const std::string& what, int rank);
 
-struct LaunchInfo;
-class NcclLibrary;
-
-/// Rendezvous over the launcher's store and a Gloo group, with `nccl` an NCCL group for tensors on GPUs beside it; a local communicator where
-/// there is one rank. Throws kRendezvous, kTimeout.
-std::shared_ptr<Communicator> make_communicator(const LaunchInfo& launch, int timeout_s, NcclLibrary* nccl = nullptr);
+/// Rendezvous over the launcher's store and a group of the given backend; a local communicator where there is one rank. MPI is started here, and
+/// ended with the communicator unless it is broken or an exception is under way. Throws kRendezvous, kTimeout.
+std::shared_ptr<Communicator> make_communicator(const LaunchInfo& launch, int timeout_s, const CollectiveBackend& backend = {});
 
 /// Texts of all ranks in rank order.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);

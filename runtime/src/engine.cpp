@@ -57,7 +57,9 @@ Engine::Engine(Options given)
   previous_handler = std::set_terminate(&Engine::on_terminate);
   try {
     compute = resolve_device(options.device.value(), launch.local_rank);
-    communicator = make_communicator(launch, static_cast<int>(options.timeout_s.value()), compute.nccl.get());
+    const auto backend = resolve_backend(options.backend.value(), launch, compute);
+    backend_found_ = backend.why;
+    communicator = make_communicator(launch, static_cast<int>(options.timeout_s.value()), backend);
     if (seams.communicator) communicator = seams.communicator(communicator);
     announce();
   } catch (...) {
@@ -125,6 +127,7 @@ void Engine::announce() {
                                         std::string("libtorch=") + TORCH_VERSION,
                                         "seed=" + std::to_string(options.seed.value()),
                                         "accumulation_steps=" + std::to_string(options.accumulation_steps.value()),
+                                        "backend=" + communicator->backend(),
                                         "threads=" + std::to_string(at::get_num_threads()),
                                         "cpu_capability=" + at::get_cpu_capability(),
                                         "device=" + std::string(compute.gpu() ? "cuda" : "cpu"),
@@ -134,7 +137,7 @@ void Engine::announce() {
   const auto environment = mode.replay_world > 0 ? Origin::kEnvironment : Origin::kDefault;
   emit_setting("world_size", std::to_string(launch.world_size), launch.source == "none" ? Origin::kDefault : Origin::kEnvironment);
   emit_setting("launcher", launch.source, Origin::kEnvironment);
-  emit_setting("backend", communicator->backend(), Origin::kDefault);
+  emit_setting("backend", communicator->backend(), options.backend.origin());
   emit_setting("device", compute.device.str(), options.device.origin());
   emit_setting("replay_world", std::to_string(mode.replay_world), environment);
   emit_setting("reference", mode.whole ? "whole" : "replay", environment);
@@ -151,6 +154,7 @@ void Engine::announce() {
   observers().on_environment({"libtorch", TORCH_VERSION, "torch/version.h", ""});
   observers().on_environment({"cpu_capability", at::get_cpu_capability(), "libtorch", ""});
   observers().on_environment({"device", compute.found, "options.device=" + options.device.value(), ""});
+  observers().on_environment({"backend", backend_found_, "options.backend=" + options.backend.value(), launch.world_size > 1 ? "" : "one rank"});
   observers().on_environment({"mkl", yes_no(at::hasMKL()), "libtorch", ""});
 }
 

@@ -190,6 +190,7 @@ class Engine {
   std::int64_t schedule_steps_ = 0;
   std::vector<std::shared_ptr<LoaderProgress>> loaders_;
   std::vector<std::pair<std::string, Stateful*>> objects_;
+  std::string backend_found_;
   std::string program_id_;
   bool loaded_ = false;
   bool saved_at_ = false;  ///< The save that mode.save_at asks for is done.

@@ -18,15 +18,16 @@ constexpr std::int64_t kMostRanks = 1 << 20;
 struct Dialect {
   const char* source;
   const char *rank, *size, *local_rank;
+  const char* local_size;  ///< Null: all ranks are on this host.
 };
 
 // In the order in which they win.
 constexpr std::array<Dialect, 5> kDialects{{
-    {"samerun launch", env::kRank, env::kWorldSize, env::kLocalRank},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"samerun launch", env::kRank, env::kWorldSize, env::kLocalRank, nullptr},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
 }};
 
 int integer_or(const char* name, std::int64_t least, std::int64_t most, int otherwise) {
@@ -52,6 +53,7 @@ bool read_dialect(const Dialect& dialect, LaunchInfo& info) {
   info.rank = static_cast<int>(*rank);
   info.world_size = static_cast<int>(*size);
   info.local_rank = integer_or(dialect.local_rank, 0, kMostRanks, info.rank);
+  info.local_world_size = dialect.local_size == nullptr ? info.world_size : integer_or(dialect.local_size, 1, kMostRanks, 0);
   info.source = dialect.source;
   return true;
 }
@@ -61,7 +63,8 @@ void read_store(LaunchInfo& info) {
   if (const auto host = environment_text(own ? env::kStoreHost : "MASTER_ADDR")) info.store_host = *host;
   info.store_port = integer_or(own ? env::kStorePort : "MASTER_PORT", 1, 65535, 0);
   if (const auto fd = environment_integer(env::kStoreFd, 3, 1 << 20); fd && own) info.store_fd = static_cast<int>(*fd);
-  if (info.world_size > 1 && info.store_port == 0 && !info.store_fd) {
+  const bool one_host_of_mpi = info.wired_for_mpi && info.local_world_size == info.world_size;
+  if (info.world_size > 1 && info.store_port == 0 && !info.store_fd && !one_host_of_mpi) {
     throw Error(ErrorCode::kConfig, std::string("no port of the store: set ") + (own ? env::kStorePort : "MASTER_ADDR and MASTER_PORT"),
                 {{"launcher", info.source}}, info.rank);
   }
@@ -128,6 +131,7 @@ LaunchInfo read_launch_environment() {
   for (const auto& dialect : kDialects) {
     if (read_dialect(dialect, info)) break;
   }
+  info.wired_for_mpi = info.world_size > 1 && (environment_text("PMIX_NAMESPACE") || environment_text("OMPI_COMM_WORLD_SIZE"));
   if (info.source != "none") read_store(info);
   info.control_fd = integer_or(env::kControlFd, 3, 1 << 20, -1);
   if (const auto threads = environment_integer(env::kThreads, 1, 4096)) info.threads = static_cast<int>(*threads);

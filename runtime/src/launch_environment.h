@@ -12,8 +12,10 @@ struct LaunchInfo {
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
+  int local_world_size = 0;    ///< Ranks on this host; 0: not known.
+  bool wired_for_mpi = false;  ///< MPI_Init would find the other ranks, and not believe that it is alone.
   std::string store_host = "127.0.0.1";
-  int store_port = 0;
+  int store_port = 0;           ///< 0: none was named; MPI can tell the ranks of one host.
   std::optional<int> store_fd;  ///< Listening socket of rank 0.
   int control_fd = -1;
   std::optional<int> threads;

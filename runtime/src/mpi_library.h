@@ -33,15 +33,15 @@ class MpiLibrary {
   /// "Open MPI 4.1.4".
   virtual std::string version() const = 0;
   /// MPI_Init_thread with MPI_THREAD_MULTIPLE. Collective over the job. Throws kConfig: less than that, or an MPI that was started already.
-  virtual MpiPlace start(const MpiStart& start) = 0;
+  /// The process ends with one line when `timeout` is over; so in the calls below.
+  virtual MpiPlace start(const MpiStart& start, std::chrono::milliseconds timeout) = 0;
   /// Rank 0's text, on all ranks. Collective over the job.
-  virtual std::string broadcast_text(const std::string& text) = 0;
+  virtual std::string broadcast_text(const std::string& text, std::chrono::milliseconds timeout) = 0;
   /// A group of `ranks` (of the job, ascending, this one among them). Collective over them. `store` is shared by them and by no other group:
   /// each rank keeps its position there. `timeout` bounds each operation.
   virtual c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                                          std::chrono::milliseconds timeout) = 0;
-  /// MPI_Finalize. Collective over the job, when all its groups are gone; a process that fails does not call it. Ends the process with one line
-  /// when `timeout` is over.
+  /// MPI_Finalize. Collective over the job, when all its groups are gone; a process that fails does not call it.
   virtual void finish(std::chrono::milliseconds timeout) = 0;
 };
 

@@ -2,18 +2,15 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <vector>
 
+#include "part_library.h"
 #include "samerun/core/error.h"
 
 namespace samerun::detail {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kFile = "libsamerun_nccl.so";
 
 std::string last_error() {
   const char* text = ::dlerror();
@@ -44,13 +41,6 @@ void open_libtorch_cuda() {
                   "; run on the CPU (--device cpu), or build against a libtorch with CUDA and install what it needs (SAMERUN_TORCH_DIR)");
 }
 
-std::vector<std::string> candidates() {
-  if (const char* named = std::getenv("SAMERUN_NCCL_LIBRARY"); named != nullptr && *named != '\0') return {named};
-  std::error_code ignored;
-  const fs::path program = fs::canonical("/proc/self/exe", ignored).parent_path();
-  return {(program / kFile).string(), (program / ".." / "lib" / kFile).string(), (program / ".." / "runtime" / "nccl" / kFile).string(), kFile};
-}
-
 }  // namespace
 
 std::string NcclVersion::text() const {
@@ -60,19 +50,11 @@ std::string NcclVersion::text() const {
 std::shared_ptr<NcclLibrary> open_nccl_library() {
   open_libtorch_cuda();
   std::string why;
-  for (const auto& path : candidates()) {
-    void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      why = last_error();
-      continue;
-    }
-    const auto entry = reinterpret_cast<NcclEntry>(::dlsym(handle, kNcclEntry));
-    if (entry == nullptr)
-      throw Error(ErrorCode::kConfig, path + " is not Samerun's GPU part: it has no " + kNcclEntry + "; remove it or rebuild Samerun", {});
-    return {entry(), [](NcclLibrary*) {}};  // The library is never closed: libtorch keeps pointers into it.
-  }
-  throw Error(ErrorCode::kConfig, "a GPU was asked for, and Samerun's GPU part is not there: " + why +
-                                      "; build Samerun where a CUDA toolkit is installed, or name the file in SAMERUN_NCCL_LIBRARY");
+  void* entry = open_part({"libsamerun_nccl.so", "SAMERUN_NCCL_LIBRARY", "nccl", kNcclEntry}, why);
+  if (entry == nullptr)
+    throw Error(ErrorCode::kConfig, "a GPU was asked for, and Samerun's GPU part is not there: " + why +
+                                        "; build Samerun where a CUDA toolkit is installed, or name the file in SAMERUN_NCCL_LIBRARY");
+  return {reinterpret_cast<NcclEntry>(entry)(), [](NcclLibrary*) {}};  // never closed: libtorch keeps pointers into it
 }
 
 void check_nccl_library(const NcclLibrary& library, int local_rank) {

@@ -28,6 +28,7 @@ Options resolve_options(int argc, char** argv) {
   options.bucket_bytes = Setting<std::int64_t>(std::int64_t{25} << 20, Origin::kDefault);
   options.allow_outside_updates = Setting<bool>(false, Origin::kDefault);
   options.device = text(env::kDevice, "cpu");
+  options.backend = text(env::kBackend, "auto");
   options.checkpoint_dir = text(env::kCheckpointDir, "checkpoints");
   options.total_limit = Setting<std::int64_t>(0, Origin::kDefault);
   options.argv.assign(argv, argv + argc);

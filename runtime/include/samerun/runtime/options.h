@@ -20,6 +20,7 @@ struct Options {
   Setting<std::int64_t> bucket_bytes;        ///< Size of a gradient bucket, bytes. Default 25 MiB.
   Setting<bool> allow_outside_updates;       ///< Parameters may change outside the optimizer handle. Default false.
   Setting<std::string> device;               ///< "cpu", "cuda" (GPU number local_rank) or "auto". SAMERUN_DEVICE; default "cpu".
+  Setting<std::string> backend;              ///< What carries the collectives: "gloo", "mpi", "nccl" or "auto". SAMERUN_BACKEND; default "auto".
   Setting<std::string> checkpoint_dir;       ///< Where save_state() writes. SAMERUN_CHECKPOINT_DIR; default "checkpoints".
   Setting<std::int64_t> total_limit;         ///< Checkpoints kept, the oldest go once a new one is committed; 0: all. Default 0.
 
