@@ -16,6 +16,7 @@
 #include "mpi_backend.h"
 #include "mpi_call.h"
 #include "samerun/core/error.h"
+#include "samerun/core/launch_contract.h"
 #include "samerun/core/settings.h"
 
 namespace samerun::detail {
@@ -56,8 +57,16 @@ void suggest(const char* name, const char* value) {
   ::setenv(name, value, 0);
 }
 
-void tune(const MpiStart& start) {
-  suggest("OMPI_MCA_mpi_yield_when_idle", start.oversubscribed ? "1" : "0");
+Waiting waiting_of(const MpiStart& start) {
+  const auto word = environment_text(env::kMpiWait).value_or("");
+  if (word == "spin") return Waiting::kSpins;
+  if (word == "yield") return Waiting::kYields;
+  if (!word.empty()) throw Error(ErrorCode::kConfig, std::string(env::kMpiWait) + " must be yield or spin", {{"text", word}});
+  return start.oversubscribed ? Waiting::kYields : Waiting::kLooks;
+}
+
+void tune(const MpiStart& start, Waiting waiting) {
+  suggest("OMPI_MCA_mpi_yield_when_idle", waiting == Waiting::kYields ? "1" : "0");
   suggest("OMPI_MCA_mpi_warn_on_fork", "0");
   if (!start.one_host) return;
   suggest("OMPI_MCA_pml", "ob1");
@@ -68,7 +77,7 @@ void tune(const MpiStart& start) {
 /// Tests cut messages into small ones.
 std::size_t most_bytes() {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  return static_cast<std::size_t>(environment_integer("SAMERUN_MPI_MESSAGE_BYTES", 16, kMost).value_or(kMost));
+  return static_cast<std::size_t>(environment_integer(env::kMpiMessageBytes, 16, kMost).value_or(kMost));
 }
 
 Comm sharing(MPI_Comm parent) {
@@ -111,8 +120,8 @@ class Library final : public MpiLibrary {
     if (begun != 0)
       throw Error(ErrorCode::kConfig, "MPI was started before the Accelerator was made; leave MPI_Init to it, or choose --backend gloo");
     const Deadline deadline(timeout, "the start of MPI");
-    tune(start);
-    spins_ = !start.oversubscribed;
+    waiting_ = waiting_of(start);
+    tune(start, waiting_);
     int level = MPI_THREAD_SINGLE;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -140,7 +149,7 @@ class Library final : public MpiLibrary {
     MPI_Comm parent = subset(ranks);
     const Comm collectives = sharing(parent), transfers = sharing(parent);
     MPI_Comm_free(&parent);
-    return c10::make_intrusive<MpiBackend>(collectives, transfers, QueueOptions{store, timeout, spins_});
+    return c10::make_intrusive<MpiBackend>(collectives, transfers, QueueOptions{store, timeout, waiting_});
   }
 
   void finish(std::chrono::milliseconds timeout) override {
@@ -149,7 +158,7 @@ class Library final : public MpiLibrary {
   }
 
  private:
-  bool spins_ = false;
+  Waiting waiting_ = Waiting::kYields;
 };
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "arrival.h"
-#include "patience.h"
 #include "positions.h"
 
 namespace samerun::detail {
@@ -126,7 +125,7 @@ class OperationQueue::State : public std::enable_shared_from_this<State> {
   void work() {
     ::pthread_setname_np(::pthread_self(), "samerun-mpi");
     const at::NoGradGuard guard;
-    Patience patience(options_.spins);
+    Patience patience(options_.waiting);
     std::uint64_t seen = 0;
     while (sleep_until_asked()) {
       bool moved = asked_ != std::exchange(seen, asked_.load());

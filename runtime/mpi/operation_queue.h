@@ -12,6 +12,7 @@
 
 #include "mpi_call.h"
 #include "mpi_work.h"
+#include "patience.h"
 
 namespace samerun::detail {
 
@@ -32,7 +33,7 @@ struct Operation {
 struct QueueOptions {
   c10::intrusive_ptr<c10d::Store> store;  ///< Of this group alone: each rank's position, for who must say whom it waits for.
   std::chrono::milliseconds timeout{};    ///< Of each operation, from when its turn has come.
-  bool spins = false;                     ///< Cores are free for waiting.
+  Waiting waiting = Waiting::kYields;
 };
 
 /// The operations of one group on this rank, in order of issue, on one worker thread. A collective first waits until all ranks have called the

@@ -15,8 +15,9 @@ constexpr long kShortNap = 20'000, kLongNap = 200'000;  // ns
 }  // namespace
 
 void Patience::pause() {
+  if (waiting_ == Waiting::kSpins) return;
   const int look = looks_++;
-  const int spins = spins_ ? kSpins : 0;
+  const int spins = waiting_ == Waiting::kLooks ? kSpins : 0;
   if (look < spins) return;
   if (look < spins + kYields) {
     ::sched_yield();

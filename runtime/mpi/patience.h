@@ -2,17 +2,23 @@
 
 namespace samerun::detail {
 
-/// How the worker waits between two looks at MPI. It shares the rank's cores with what computes, so it soon gives its core away, and soon sleeps.
-/// Where cores are free it looks without pause for a while first: a sleep costs more than a small reduction takes.
+/// Who waits for MPI, and for how long without giving its core away.
+enum class Waiting {
+  kYields,  ///< At once: others need the core.
+  kLooks,   ///< After some 100 us: a switch of threads costs more than a small reduction takes.
+  kSpins,   ///< Never.
+};
+
+/// How the worker waits between two looks at MPI. It shares the rank's cores with what computes, so it gives its core away, and soon sleeps.
 class Patience {
  public:
-  explicit Patience(bool spins) : spins_(spins) {}
+  explicit Patience(Waiting waiting) : waiting_(waiting) {}
   void pause();
   /// Something moved.
   void reset() { looks_ = 0; }
 
  private:
-  bool spins_;
+  Waiting waiting_;
   int looks_ = 0;
 };
 

@@ -16,9 +16,11 @@ inline constexpr const char* kRunId = "SAMERUN_RUN_ID";          ///< Integer ke
 inline constexpr const char* kStaging = "SAMERUN_STAGING";       ///< Folder for this run's staging files; set = record.
 inline constexpr const char* kTimeout = "SAMERUN_TIMEOUT_S";     ///< Bound on every collective, seconds.
 inline constexpr const char* kSeed = "SAMERUN_SEED";
-inline constexpr const char* kDevice = "SAMERUN_DEVICE";  ///< "cpu", "cuda" or "auto".
+inline constexpr const char* kDevice = "SAMERUN_DEVICE";           ///< "cpu", "cuda" or "auto".
 inline constexpr const char* kBackend = "SAMERUN_BACKEND";         ///< What carries the collectives: "auto", "gloo", "mpi" or "nccl".
 inline constexpr const char* kMpiLibrary = "SAMERUN_MPI_LIBRARY";  ///< File of the MPI part (libsamerun_mpi.so), where it is not beside the program.
+inline constexpr const char* kMpiWait = "SAMERUN_MPI_WAIT";        ///< "yield" or "spin": who waits for MPI gives its core away, or never.
+inline constexpr const char* kMpiMessageBytes = "SAMERUN_MPI_MESSAGE_BYTES";  ///< Longest message; for tests.
 inline constexpr const char* kAccumulation = "SAMERUN_ACCUMULATION_STEPS";
 
 // Checkpoints.
