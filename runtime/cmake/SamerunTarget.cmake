@@ -40,9 +40,10 @@ function(samerun_add_interface name)
 endfunction()
 
 # samerun_add_test(NAME SOURCES ... LIBRARIES ... LABELS ... [TIMEOUT seconds] [PROCESSORS n] [SERIAL]): one GoogleTest program a folder, its
-# cases found by CTest. PROCESSORS: how many cores a case keeps busy. SERIAL: cases measure time, so nothing runs beside them.
+# cases found by CTest. PROCESSORS: how many cores a case keeps busy. SERIAL: cases measure time, so nothing runs beside them. BACKENDS: what
+# carries the collectives of the ranks that the cases start; each case once for each, as "gloo.Case".
 function(samerun_add_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;LABELS;BACKENDS" ${ARGN})
   set(properties TIMEOUT 120)
   if(ARG_TIMEOUT)
     set(properties TIMEOUT ${ARG_TIMEOUT})
@@ -56,10 +57,20 @@ function(samerun_add_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main samerun_warnings)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_LIST ${name}_cases PROPERTIES ${properties})
-  # Set apart: gtest_discover_tests takes no property that is a list.
-  set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
-  file(CONFIGURE OUTPUT ${labels_file} @ONLY
-       CONTENT "if(@name@_cases)\n  set_tests_properties(\${@name@_cases} PROPERTIES LABELS \"@ARG_LABELS@\")\nendif()\n")
+  if(NOT ARG_BACKENDS)
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_LIST ${name}_cases PROPERTIES ${properties})
+    samerun_label_tests(${name}_cases "${ARG_LABELS}")
+  endif()
+  foreach(backend ${ARG_BACKENDS})
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${backend}." TEST_LIST ${name}_${backend}_cases
+                         PROPERTIES ${properties} ENVIRONMENT SAMERUN_BACKEND=${backend})
+    samerun_label_tests(${name}_${backend}_cases "${ARG_LABELS}")
+  endforeach()
+endfunction()
+
+# Labels for the tests in the list called `cases` at test time. Set apart: gtest_discover_tests takes no property that is a list.
+function(samerun_label_tests cases labels)
+  set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${cases}_labels.cmake)
+  file(CONFIGURE OUTPUT ${labels_file} @ONLY CONTENT "if(@cases@)\n  set_tests_properties(\${@cases@} PROPERTIES LABELS \"@labels@\")\nendif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
 endfunction()

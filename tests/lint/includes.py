@@ -19,7 +19,7 @@ ALLOWED = {
 }
 # Headers of other projects -> the folders whose sources may include them at all (tests and examples may include any).
 LIBRARIES = [
-    (re.compile(r"(torch|ATen|c10|caffe2|c10d|gloo)/"), ("runtime/src", "runtime/include", "runtime/nccl", "profiler/src")),
+    (re.compile(r"(torch|ATen|c10|caffe2|c10d|gloo)/"), ("runtime/src", "runtime/include", "runtime/mpi", "runtime/nccl", "profiler/src")),
     (re.compile(r"nccl\.h$"), ("runtime/nccl",)),
     (re.compile(r"pmix\w*\.h$"), ("cli/mpi",)),
     (re.compile(r"sqlite3\.h$"), ("recorder/src",)),
