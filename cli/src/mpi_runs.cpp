@@ -36,14 +36,9 @@ std::filesystem::path MpiJob::folder() const {
   return runs_->folder_->path() / name_;
 }
 
-/// What the user has not set otherwise, in the environment.
+/// What the user has not set otherwise, in the environment. How MPI runs is the ranks' affair (runtime/mpi).
 void MpiJob::add_defaults() {
   RankVariables defaults;
-  // All ranks are on this host: looking for networks would take most of MPI_Init.
-  defaults["OMPI_MCA_pml"] = "ob1";
-  defaults["OMPI_MCA_btl"] = "vader,self";
-  // Ranks compute on all cores, so one that waits for a message gives its core away.
-  defaults["OMPI_MCA_mpi_yield_when_idle"] = "1";
   // Shared memory lies where it is removed even when the ranks are killed.
   for (const char* user : {"btl_vader", "osc_sm", "osc_rdma"}) defaults[std::string("OMPI_MCA_") + user + "_backing_directory"] = folder().string();
   for (const auto& [name, value] : defaults) {
