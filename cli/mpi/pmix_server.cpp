@@ -64,7 +64,7 @@ RankVariables split(char** entries) {
 class ServerEnvironment {
  public:
   ServerEnvironment() {
-    // What another launcher left would make the server the client of another one.
+    // What another launcher set for its own server and clients is not for this one.
     for (const auto& [name, value] : split(environ)) {
       if (!of_another_mpi_launcher(name)) continue;
       removed_[name] = value;
@@ -103,9 +103,9 @@ RankVariables variables_of(const pmix_proc_t& rank) {
   require_good(PMIx_server_setup_fork(&rank, &entries), "name the variables of rank " + std::to_string(rank.rank));
   RankVariables variables = split(entries);
   PMIX_ARGV_FREE(entries);
-  // Open MPI 4.1 takes a process for a singleton, rank 0 of 1, unless a component claims it. This one leaves everything to PMIx.
+  // Open MPI 4.1 takes a process for a singleton, rank 0 of 1, unless a component claims it. That of jsrun leaves everything to PMIx, and is
+  // asked before the others, such as Slurm's.
   variables["JSM_JSRUN_PORT"] = "1";
-  variables["OMPI_MCA_schizo"] = "jsm";  // No other may claim it first, as Slurm's would within an allocation.
   return variables;
 }
 

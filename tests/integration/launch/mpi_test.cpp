@@ -141,9 +141,9 @@ TEST(MpiTest, ALaunchInsideMpirunWiresItsOwnRanks) {
 
 TEST(MpiTest, ALaunchInASlurmAllocationWiresItsOwnRanks) {
   MpiBench bench;
-  for (const char* name : {"SLURM_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_PROCID", "PMI_RANK"}) bench.env[name] = "0";
+  // As salloc's shell has it: Open MPI's part for Slurm would take each rank for a process alone.
+  bench.env["SLURM_JOBID"] = bench.env["SLURM_JOB_ID"] = "5";
   bench.env["SLURM_NODELIST"] = "localhost";
-  bench.env["PMI_SIZE"] = bench.env["SLURM_NTASKS"] = "1";
   const Ended ended = bench.launch_mpi(3, {"hello", "init", "tell", "finalize", "bye"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(sorted_lines(ended.out), kSums);
@@ -152,9 +152,9 @@ TEST(MpiTest, ALaunchInASlurmAllocationWiresItsOwnRanks) {
 TEST(MpiTest, TheUsersOwnSettingsOfMpiAreKept) {
   MpiBench bench;
   bench.env["OMPI_MCA_btl"] = "tcp,self";
-  bench.env["OMPI_MCA_mpi_yield_when_idle"] = "0";
-  const Ended ended = bench.launch_mpi(2, {"hello", "1:env=OMPI_MCA_btl", "1:env=OMPI_MCA_mpi_yield_when_idle", "1:env=OMPI_MCA_pml", "bye"});
-  EXPECT_EQ(ended.out, "[1] OMPI_MCA_btl=tcp,self\n[1] OMPI_MCA_mpi_yield_when_idle=0\n[1] OMPI_MCA_pml=ob1\n") << ended.err;
+  bench.env["OMPI_MCA_osc_sm_backing_directory"] = "/tmp";
+  const Ended ended = bench.launch_mpi(2, {"hello", "1:env=OMPI_MCA_btl", "1:env=OMPI_MCA_osc_sm_backing_directory", "bye"});
+  EXPECT_EQ(ended.out, "[1] OMPI_MCA_btl=tcp,self\n[1] OMPI_MCA_osc_sm_backing_directory=/tmp\n") << ended.err;
 }
 
 TEST(MpiTest, OneRankIsNotWiredUp) {
