@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <vector>
 
+#include "cli_version.h"
 #include "samerun/core/launch_contract.h"
 #include "samerun/core/settings.h"
 
@@ -27,20 +29,27 @@ bool there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// The last is for the loader's own search.
-std::string server_file() {
-  for (const fs::path& path : {program_folder() / kServerFile, program_folder() / ".." / "lib" / kServerFile}) {
-    if (there(path)) return path.string();
+/// Where an installed program has its libraries.
+std::vector<fs::path> library_folders() {
+  const fs::path program = program_folder();
+  return {program, program / ".." / "lib", program / ".." / kLibraryFolder};
+}
+
+/// The first of `folders` that has `file`; empty where none has.
+std::string file_in(const std::vector<fs::path>& folders, const char* file) {
+  for (const fs::path& folder : folders) {
+    if (there(folder / file)) return (folder / file).lexically_normal().string();
   }
-  return kServerFile;
+  return {};
 }
 
 std::shared_ptr<MpiWireup> open_library() {
-  const std::string file = server_file();
+  const std::string found = file_in(library_folders(), kServerFile);
+  const std::string file = found.empty() ? kServerFile : found;  // By its name alone, the loader looks for it.
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string why = ::dlerror();
-    if (file == kServerFile && why.starts_with(kServerFile)) throw MpiMissing(kNotBuilt, std::string(kNotBuilt) + ": " + why + kHowToBuild);
+    if (found.empty() && why.starts_with(kServerFile)) throw MpiMissing(kNotBuilt, std::string(kNotBuilt) + ": " + why + kHowToBuild);
     throw MpiMissing("Open MPI is not installed", "Samerun's MPI part cannot be loaded: " + why + "; apt-get install libopenmpi3 libpmix2");
   }
   const auto entry = reinterpret_cast<PmixEntry>(::dlsym(library, kPmixEntry));
@@ -65,10 +74,9 @@ std::string find_mpi_library() {
     if (there(*named)) return *named;
     throw MpiMissing("Samerun's MPI part is missing", std::string(env::kMpiLibrary) + " is " + *named + ", and no such file is there");
   }
-  const fs::path folder = program_folder();
-  for (const fs::path& path : {folder / kRankFile, folder / ".." / "lib" / kRankFile, folder / ".." / "runtime" / "mpi" / kRankFile}) {
-    if (there(path)) return path.lexically_normal().string();
-  }
+  std::vector<fs::path> folders = library_folders();
+  folders.push_back(program_folder() / ".." / "runtime" / "mpi");
+  if (const std::string found = file_in(folders, kRankFile); !found.empty()) return found;
   throw MpiMissing(kNotBuilt, std::string(kNotBuilt) + ": no " + kRankFile + " is beside the program or in ../lib" + kHowToBuild);
 }
 
