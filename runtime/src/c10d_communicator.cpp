@@ -18,13 +18,13 @@ namespace {
 using Kind = CollectiveBackend::Kind;
 using BackendType = c10d::ProcessGroup::BackendType;
 
-/// More threads compute than there are cores, the ones that wait for MPI not counted.
+/// The threads that compute and the one of each rank that waits for MPI are more than the cores.
 bool oversubscribed(const LaunchInfo& launch) {
   const int ranks = launch.local_world_size > 0 ? launch.local_world_size : launch.world_size;
   cpu_set_t cores;
   CPU_ZERO(&cores);
   if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return true;
-  return std::int64_t{ranks} * at::get_num_threads() > CPU_COUNT(&cores);
+  return std::int64_t{ranks} * (at::get_num_threads() + 1) > CPU_COUNT(&cores);
 }
 
 /// MPI runs, and says of this process what the launcher says.

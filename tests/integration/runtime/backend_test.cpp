@@ -54,11 +54,12 @@ TEST_P(MpiBackendTest, AddsNarrowNumbersInFloat32AndRoundsOnce) {
 TEST_P(MpiBackendTest, KeepsTheOrderOfIssueWithManyOperationsUnderWay) {
   expect("order", 2);
 }
+std::string case_name(const testing::TestParamInfo<std::tuple<int, int>>& test) {
+  const auto [ranks, message] = test.param;
+  return std::to_string(ranks) + "Ranks" + (message > 0 ? "InShortMessages" : "");
+}
 INSTANTIATE_TEST_SUITE_P(OverRanks, MpiBackendTest, testing::Values(std::tuple(2, 0), std::tuple(3, 0), std::tuple(4, 0), std::tuple(3, 64)),
-                         [](const auto& test) {
-                           const auto [ranks, message] = test.param;
-                           return std::to_string(ranks) + "Ranks" + (message > 0 ? "InShortMessages" : "");
-                         });
+                         case_name);
 
 TEST(MpiBackend, SendsAndReceivesWhereAllSendFirst) {
   for (const auto& [ranks, message] : {std::pair(2, 0), std::pair(3, 0), std::pair(3, 4096)}) {
