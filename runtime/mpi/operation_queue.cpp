@@ -234,9 +234,10 @@ class OperationQueue::State : public std::enable_shared_from_this<State> {
     while (!worker_done_ && !broken_) {
       watch_wake_.wait_for(lock, period);
       const auto late = late_operation();
+      const bool inside = !collectives_.empty() && collectives_.front().running;
       lock.unlock();
       positions_.publish();
-      if (!late.empty()) break_with(std::make_exception_ptr(std::runtime_error(late + positions_.missing())));
+      if (!late.empty()) break_with(std::make_exception_ptr(std::runtime_error(late + positions_.missing(inside))));
       lock.lock();
     }
     const bool broken = broken_ != nullptr;

@@ -58,7 +58,7 @@ void Positions::write(const std::string& value) {
 }
 
 /// On a thread of its own: a store whose host has stopped answers never.
-std::string Positions::missing() {
+std::string Positions::missing(bool inside) {
   if (!store_) return "a rank has not called it";
   std::this_thread::sleep_for(std::min(kGrace, timeout_));
   const auto promise = std::make_shared<std::promise<Answer>>();
@@ -76,10 +76,10 @@ std::string Positions::missing() {
     promise->set_value(std::move(answer));
   }).detach();
   if (future.wait_for(kAnswerIn) != std::future_status::ready) return "the store does not answer: rank 0 of the job, which holds it, has stopped";
-  return describe(future.get());
+  return describe(future.get(), inside);
 }
 
-std::string Positions::describe(const Answer& answer) const {
+std::string Positions::describe(const Answer& answer, bool inside) const {
   const std::lock_guard lock(mutex_);
   std::string text;
   std::size_t count = 0;
@@ -92,8 +92,8 @@ std::string Positions::describe(const Answer& answer) const {
     const std::string place = !value                ? "has called nothing in this group"
                               : *value == "left"    ? "has left the group"
                               : *value == "unknown" ? "could not be asked"
-                                                    : "was last at number " + *value;
-    text += (text.empty() ? "rank " : "; rank ") + std::to_string(r) + " has not arrived: it " + place;
+                                                    : "was last seen at number " + *value;
+    text += (text.empty() ? "rank " : "; rank ") + std::to_string(r) + (inside ? " has stopped in it: it " : " has not arrived: it ") + place;
   }
   if (text.empty()) return "all ranks have called it, and one of them does not go on inside MPI";
   return text + (count > kNamed ? "; and " + std::to_string(count - kNamed) + " more" : "");

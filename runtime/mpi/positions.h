@@ -25,14 +25,15 @@ class Positions {
   void publish();
   /// This rank leaves the group.
   void leave();
-  /// Who has not arrived where this rank is, in words; waits until the others have had the time to publish. Bounded; never throws.
-  std::string missing();
+  /// Who has not come as far as this rank, in words; `inside`: all had called the operation, so one has stopped in it. Waits until the others have
+  /// had the time to publish. Bounded; never throws.
+  std::string missing(bool inside);
 
  private:
   struct Answer;
   std::string key(int rank) const { return "position/" + std::to_string(rank); }
   void write(const std::string& value);
-  std::string describe(const Answer& answer) const;
+  std::string describe(const Answer& answer, bool inside) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_, size_;
