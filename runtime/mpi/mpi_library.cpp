@@ -161,6 +161,7 @@ class Library final : public MpiLibrary {
   }
 
   void finish(std::chrono::milliseconds timeout) override {
+    if (OperationQueue::any_broken()) return;
     const Deadline deadline(timeout, "the end of MPI");
     MPI_Finalize();
   }

@@ -20,6 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+std::atomic<bool> any_group_broken = false;
+
 struct Collective {
   Operation operation;
   std::uint64_t number = 0;
@@ -266,6 +268,7 @@ class OperationQueue::State : public std::enable_shared_from_this<State> {
       const std::lock_guard lock(mutex_);
       if (broken_) return;
       broken_ = error;
+      any_group_broken = true;
       // The operations stay: MPI may still write into their tensors.
       for (const auto& item : collectives_) works.push_back(item.operation.work);
       for (const auto& item : transfers_) works.push_back(item.operation.work);
@@ -303,6 +306,9 @@ void OperationQueue::submit(Operation operation) {
 }
 std::uint64_t OperationQueue::issued() const {
   return state_->issued();
+}
+bool OperationQueue::any_broken() {
+  return any_group_broken;
 }
 bool OperationQueue::broken() const {
   return state_->broken();

@@ -51,6 +51,8 @@ class OperationQueue {
   void submit(Operation operation);
   std::uint64_t issued() const;
   bool broken() const;
+  /// Of any group of this process, gone ones included: MPI cannot be ended then.
+  static bool any_broken();
 
  private:
   class State;

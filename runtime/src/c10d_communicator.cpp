@@ -62,7 +62,7 @@ class C10dCommunicator final : public Communicator {
   /// MPI's end waits for all ranks: one that fails must not wait, and rank 0 serves the store until all have left their groups.
   ~C10dCommunicator() override {
     group_.reset();
-    if (backend_.mpi && !broken_ && std::uncaught_exceptions() == exceptions_) backend_.mpi->finish(timeout_);
+    if (backend_.mpi && std::uncaught_exceptions() == exceptions_) backend_.mpi->finish(timeout_);
   }
 
   int rank() const override { return launch_.rank; }
@@ -105,7 +105,6 @@ class C10dCommunicator final : public Communicator {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      broken_ = true;
       rethrow_communication(error, what, launch_.rank);
     }
   }
@@ -156,7 +155,6 @@ class C10dCommunicator final : public Communicator {
   CollectiveBackend backend_;
   std::chrono::milliseconds timeout_;
   int exceptions_;
-  bool broken_ = false;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };

@@ -187,6 +187,7 @@ void Engine::load_state(const std::string& folder) {
   loaded_ = true;
   const auto live = digests_of(capture_state());
   emit_leaves("loaded", live);
+  observers().flush();  // evidence of the load outlives a rank that is stopped because another fails
   all_or_none(*communicator, ErrorCode::kCheckpoint, [&] {
     if (const auto difference = first_difference(expected, live, mode.load_weights_only ? "model/" : ""))
       throw Error(ErrorCode::kCheckpoint, "after load_state() the live state is not the saved one: " + *difference, {{"folder", loaded.path}},

@@ -41,7 +41,7 @@ class MpiLibrary {
   /// each rank keeps its position there. `timeout` bounds each operation.
   virtual c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                                          std::chrono::milliseconds timeout) = 0;
-  /// MPI_Finalize. Collective over the job, when all its groups are gone; a process that fails does not call it.
+  /// MPI_Finalize. Collective over the job, when all its groups are gone; a process that fails does not call it. Does nothing where a group broke.
   virtual void finish(std::chrono::milliseconds timeout) = 0;
 };
 

@@ -90,7 +90,8 @@ void Bench::start(const Words& arguments) {
   Words variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
-    if (!text.starts_with("SAMERUN_") && env.count(text.substr(0, text.find('='))) == 0) variables.push_back(text);
+    const bool own = text.starts_with("SAMERUN_") && !text.starts_with("SAMERUN_BACKEND=");  // CTest says which backend a case is for
+    if (!own && env.count(text.substr(0, text.find('='))) == 0) variables.push_back(text);
   }
   for (const auto& [name, value] : env) variables.push_back(name + "=" + value);
   const std::vector<char*> argv_pointers = pointers(argv), env_pointers = pointers(variables);
