@@ -23,6 +23,9 @@
 namespace samerun::detail {
 namespace {
 
+/// The start has this much longer than an operation: processes start at different times, on a host that may be busy.
+constexpr std::chrono::seconds kStartGrace{30};
+
 /// Ends the process when what happens in its scope takes too long: MPI's own start and end know no time limit, and nobody else could end them.
 class Deadline {
  public:
@@ -127,7 +130,7 @@ class Library final : public MpiLibrary {
     MPI_Initialized(&begun);
     if (begun != 0)
       throw Error(ErrorCode::kConfig, "MPI was started before the Accelerator was made; leave MPI_Init to it, or choose --backend gloo");
-    const Deadline deadline(timeout, "the start of MPI");
+    const Deadline deadline(timeout + kStartGrace, "the start of MPI");
     waiting_ = waiting_of(start);
     tune(start, waiting_);
     int level = MPI_THREAD_SINGLE;
@@ -142,7 +145,7 @@ class Library final : public MpiLibrary {
   }
 
   std::string broadcast_text(const std::string& text, std::chrono::milliseconds timeout) override {
-    const Deadline deadline(timeout, "the first exchange over MPI");
+    const Deadline deadline(timeout + kStartGrace, "the first exchange over MPI");
     int size = static_cast<int>(text.size());
     check_mpi(MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
     std::string result = text;
@@ -153,7 +156,7 @@ class Library final : public MpiLibrary {
 
   c10::intrusive_ptr<c10d::Backend> make_backend(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                                  std::chrono::milliseconds timeout) override {
-    const Deadline deadline(timeout, "making a group of ranks over MPI");
+    const Deadline deadline(timeout + kStartGrace, "making a group of ranks over MPI");
     MPI_Comm parent = subset(ranks);
     const Comm collectives = sharing(parent), transfers = sharing(parent);
     MPI_Comm_free(&parent);

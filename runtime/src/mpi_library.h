@@ -33,7 +33,7 @@ class MpiLibrary {
   /// "Open MPI 4.1.4".
   virtual std::string version() const = 0;
   /// MPI_Init_thread with MPI_THREAD_MULTIPLE. Collective over the job. Throws kConfig: less than that, or an MPI that was started already.
-  /// The process ends with one line when `timeout` is over; so in the calls below.
+  /// The process ends with one line when `timeout` and 30 s are over; so in the calls below.
   virtual MpiPlace start(const MpiStart& start, std::chrono::milliseconds timeout) = 0;
   /// Rank 0's text, on all ranks. Collective over the job.
   virtual std::string broadcast_text(const std::string& text, std::chrono::milliseconds timeout) = 0;

@@ -99,10 +99,10 @@ TEST(MpiBackend, NamesTwoRanksThatCallDifferentThings) {
 }
 
 TEST(MpiBackend, NamesTheRankThatHasNotArrivedWhenTimeIsUpAndEndsTheJob) {
-  const Ended ended = run_backend(3, "late", 0, 2);
+  const Ended ended = run_backend(3, "late", 0, 4);
   EXPECT_EQ(ended.code, 3);
   EXPECT_NE(
-      ended.err.find("all_reduce (sum, 4 Float), number 2 of this group, timed out after 2 s: rank 2 has not arrived: it was last seen at number 1 "
+      ended.err.find("all_reduce (sum, 4 Float), number 2 of this group, timed out after 4 s: rank 2 has not arrived: it was last seen at number 1 "
                      "all_reduce (sum, 4 Float)"),
       std::string::npos)
       << ended.err;
