@@ -51,12 +51,34 @@ Pieces pieces_of(const std::vector<at::Tensor>& parts) {
   return pieces;
 }
 
-/// parts: what this rank has of each rank's part. Returns this rank's part combined over all ranks, rounded to the parts' dtype.
+/// parts: what this rank has of each rank's part. Returns what each rank has of this rank's part.
+std::vector<at::Tensor> exchange(const Comm& comm, const std::vector<at::Tensor>& parts) {
+  std::vector<at::Tensor> received;
+  for (int r = 0; r < comm.size; ++r) received.push_back(at::empty_like(parts[static_cast<std::size_t>(comm.rank)]));
+  all_to_all_bytes(comm, pieces_of(parts), pieces_of(received));
+  return received;
+}
+
+/// This rank's part combined over all ranks, in rank order, by MPI's operator.
+at::Tensor combine_native(const Comm& comm, const std::vector<at::Tensor>& parts, const Element& element, MPI_Op op) {
+  const auto received = exchange(comm, parts);
+  const auto& sum = received[0];
+  const std::int64_t most = most_elements(comm, element, 1);
+  for (std::size_t r = 1; r < received.size(); ++r) {
+    for (std::int64_t first = 0; first < sum.numel(); first += most) {
+      const std::int64_t length = std::min(most, sum.numel() - first);
+      check_mpi(MPI_Reduce_local(received[r].narrow(0, first, length).const_data_ptr(), sum.narrow(0, first, length).mutable_data_ptr(),
+                                 static_cast<int>(length) * element.count, element.type, op),
+                "MPI_Reduce_local");
+    }
+  }
+  return sum;
+}
+
+/// This rank's part combined over all ranks, in rank order, rounded to the parts' dtype.
 at::Tensor combine_narrow(const Comm& comm, const std::vector<at::Tensor>& parts, const Op& op) {
   const auto& own = parts[static_cast<std::size_t>(comm.rank)];
-  std::vector<at::Tensor> received;
-  for (int r = 0; r < comm.size; ++r) received.push_back(at::empty_like(own));
-  all_to_all_bytes(comm, pieces_of(parts), pieces_of(received));
+  const auto received = exchange(comm, parts);
   auto sum = received[0].to(at::kFloat);
   for (std::size_t r = 1; r < received.size(); ++r) combine(sum, received[r].to(at::kFloat), op);
   if (averages(op)) sum.div_(comm.size);
@@ -122,22 +144,10 @@ void reduce_scatter(const Comm& comm, const at::Tensor& input, const at::Tensor&
   const auto mpi_op = operator_of(op, element, output.scalar_type());
   const auto whole = input.view({comm.size, -1});
   auto mine = output.view({-1});
-  if (element.narrow) {
-    std::vector<at::Tensor> parts;
-    for (int r = 0; r < comm.size; ++r) parts.push_back(whole[r]);
-    mine.copy_(combine_narrow(comm, parts, op));
-    return;
-  }
-  const std::int64_t most = most_elements(comm, element, comm.size);
-  for (std::int64_t first = 0; first < mine.numel(); first += most) {
-    const std::int64_t length = std::min(most, mine.numel() - first);
-    const auto from = whole.narrow(1, first, length).contiguous();  // a copy where it is a piece
-    auto to = mine.narrow(0, first, length);
-    check_mpi(MPI_Reduce_scatter_block(from.const_data_ptr(), to.mutable_data_ptr(), static_cast<int>(length) * element.count, element.type, mpi_op,
-                                       comm.handle),
-              "MPI_Reduce_scatter_block");
-  }
-  if (averages(op)) mine.div_(comm.size);
+  std::vector<at::Tensor> parts;
+  for (int r = 0; r < comm.size; ++r) parts.push_back(whole[r]);
+  mine.copy_(element.narrow ? combine_narrow(comm, parts, op) : combine_native(comm, parts, element, mpi_op));
+  if (averages(op) && !element.narrow) mine.div_(comm.size);
 }
 
 }  // namespace samerun::detail

@@ -16,7 +16,7 @@ void all_reduce(const Comm& comm, const at::Tensor& tensor, const c10d::ReduceOp
 /// The other ranks' tensors are left as they are.
 void reduce(const Comm& comm, const at::Tensor& tensor, const c10d::ReduceOp& op, int root);
 
-/// input: one part a rank, one behind the other; output: this rank's part.
+/// input: one part a rank, one behind the other; output: this rank's part, combined in rank order. Takes memory for one more input.
 void reduce_scatter(const Comm& comm, const at::Tensor& input, const at::Tensor& output, const c10d::ReduceOp& op);
 
 }  // namespace samerun::detail
