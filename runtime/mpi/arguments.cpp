@@ -38,6 +38,15 @@ std::vector<at::Tensor> one_a_rank(const char* name, const std::vector<at::Tenso
   return result;
 }
 
+Pieces pieces_of(const std::vector<at::Tensor>& tensors) {
+  Pieces pieces;
+  for (const auto& tensor : tensors) {
+    pieces.places.push_back(static_cast<char*>(tensor.mutable_data_ptr()));
+    pieces.bytes.push_back(tensor.nbytes());
+  }
+  return pieces;
+}
+
 std::string describe(const std::vector<at::Tensor>& tensors) {
   std::string text;
   for (std::size_t i = 0; i < tensors.size() && i < 8; ++i) {

@@ -25,15 +25,6 @@ std::vector<void*> places(const Tensors& tensors) {
   return result;
 }
 
-Pieces pieces(const Tensors& tensors) {
-  Pieces result;
-  for (const auto& tensor : tensors) {
-    result.places.push_back(static_cast<char*>(place(tensor)));
-    result.bytes.push_back(tensor.nbytes());
-  }
-  return result;
-}
-
 /// The parts of a tensor that holds one for each rank.
 Tensors parts_of(const at::Tensor& whole, int ranks) {
   const std::int64_t each = whole.numel() / ranks;
@@ -305,7 +296,7 @@ MpiBackend::Work MpiBackend::all_to_all(const char* name, Tensors outputs, Tenso
   const auto own = static_cast<std::size_t>(getRank());
   require(in[own].numel() == out[own].numel(), name, "what this rank sends to itself must be what it expects of itself");
   return collective(OpType::ALLTOALL, std::string(name) + " (" + c10::toString(in[0].scalar_type()) + ")", std::move(outputs),
-                    [comm = collectives_, in, out] { all_to_all_bytes(comm, pieces(in), pieces(out)); });
+                    [comm = collectives_, in, out] { all_to_all_bytes(comm, pieces_of(in), pieces_of(out)); });
 }
 
 MpiBackend::Work MpiBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions&) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "arguments.h"
 #include "element.h"
 #include "movement.h"
 
@@ -40,15 +41,6 @@ void combine(at::Tensor& sum, const at::Tensor& next, const Op& op) {
     default:
       sum.add_(next);
   }
-}
-
-Pieces pieces_of(const std::vector<at::Tensor>& parts) {
-  Pieces pieces;
-  for (const auto& part : parts) {
-    pieces.places.push_back(static_cast<char*>(part.mutable_data_ptr()));
-    pieces.bytes.push_back(part.nbytes());
-  }
-  return pieces;
 }
 
 /// parts: what this rank has of each rank's part. Returns what each rank has of this rank's part.
